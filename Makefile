@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Everything runs in .venv, which the first target that needs it makes. `make help` lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+# A stamp is newer than pyproject.toml when what it stands for is installed.
+CORE := $(VENV)/.core
+DEV := $(VENV)/.dev
+BENCH := $(VENV)/.bench
+
+unexport PYTHONPATH PYTHONHOME
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+.NOTPARALLEL:
+
+# $(call step,name,command): a line before, a line with the time after; stops at a failure.
+define step
+@printf '== %s\n' '$(1)'; from=$$(date +%s); \
+if { $(2); }; then printf '== %s: ok, %s s\n' '$(1)' "$$(($$(date +%s) - from))"; \
+else printf '== %s: FAILED after %s s\n' '$(1)' "$$(($$(date +%s) - from))" >&2; exit 1; fi
+endef
+
+.PHONY: help
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: $(CORE)  ## install the core in .venv; optimise and run everything in examples/
+	$(call step,examples,$(BIN)/python examples/run_all.py)
+
+.PHONY: test
+test: check types unit filecheck  ## lint, types, pytest and lit: what CI runs
+
+.PHONY: check
+check: $(DEV)  ## ruff: lint and format
+	$(call step,ruff check,$(BIN)/ruff check --output-format concise .)
+	$(call step,ruff format,$(BIN)/ruff format --check .)
+
+.PHONY: types
+types: $(DEV)  ## basedpyright
+	$(call step,basedpyright,$(BIN)/basedpyright --pythonpath $(BIN)/python)
+
+.PHONY: unit
+unit: $(DEV)  ## pytest; warnings are errors
+	$(call step,pytest,$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup)
+
+.PHONY: filecheck
+filecheck: $(DEV)  ## lit on filecheck/
+	$(call step,lit,$(BIN)/lit -sv -j $(WORKERS) filecheck)
+
+.PHONY: format
+format: $(DEV)  ## let ruff fix and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: golden
+golden: $(DEV)  ## rewrite docs/ops.md, the outputs in pages and the golden files
+	$(BIN)/python docs/make_ops.py
+	$(BIN)/python -m pytest -q -n $(WORKERS) --update-golden -k "golden or runnable"
+
+.PHONY: bench
+bench: $(BENCH)  ## the benchmarks, side by side with the peers that are installed
+	$(call step,benchmarks,$(BIN)/python benchmarks/run.py)
+	$(call step,plugin start-up,$(BIN)/python benchmarks/startup.py)
+
+.PHONY: clean
+clean:  ## remove .venv and everything generated
+	rm -rf $(VENV) build dist .ruff_cache .pytest_cache .hypothesis examples/out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Debian splits venv from Python; it is the one system package that may be missing.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(1)' 2>/dev/null || { \
+	  echo "fuel needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1);" \
+	    "name another one: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -q && apt-get install -qy python3-venv; } || { \
+	  echo "'$(PYTHON)' has no venv; install it first (on Debian: apt-get install python3-venv)" >&2; exit 1; }
+	$(call step,python -m venv,$(PYTHON) -m venv $(VENV))
+
+$(CORE): pyproject.toml | $(BIN)/python
+	$(call step,pip install fuel,$(BIN)/python -m pip install -q -e .)
+	@touch $@
+
+$(DEV): $(CORE)
+	$(call step,pip install the dev extra,$(BIN)/python -m pip install -q -e '.[dev]')
+	@touch $@
+
+$(BENCH): $(DEV)
+	$(call step,pip install the bench extra,$(BIN)/python -m pip install -q -e '.[bench]')
+	@touch $@

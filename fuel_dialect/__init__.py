@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+fuel: a multi-path tensor dialect on xDSL.
+
+The names below are imported when they are first used, so that the plugin costs an `xdsl-opt`
+without fuel programs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuel_dialect.builders import rope_tables
+    from fuel_dialect.errors import (
+        ArgumentError,
+        DecisionError,
+        DeviceUnavailable,
+        DTypeError,
+        FuelError,
+        FuelPassError,
+        GraphError,
+        IndexOutOfRange,
+        InvalidBranch,
+        InvalidScan,
+        LoweringError,
+        NoBackendForOp,
+        ShapeError,
+        UnknownDevice,
+        UnsupportedDTypeForOp,
+        WeightError,
+    )
+    from fuel_dialect.graph import Graph
+    from fuel_dialect.tensor import Tensor, concat, matmul, maximum, minimum, where
+
+_PLACES = {
+    "fuel_dialect.graph": ("Graph",),
+    "fuel_dialect.tensor": ("Tensor", "concat", "matmul", "maximum", "minimum", "where"),
+    "fuel_dialect.builders": ("rope_tables",),
+    "fuel_dialect.errors": (
+        "ArgumentError",
+        "DTypeError",
+        "DecisionError",
+        "DeviceUnavailable",
+        "FuelError",
+        "FuelPassError",
+        "GraphError",
+        "IndexOutOfRange",
+        "InvalidBranch",
+        "InvalidScan",
+        "LoweringError",
+        "NoBackendForOp",
+        "ShapeError",
+        "UnknownDevice",
+        "UnsupportedDTypeForOp",
+        "WeightError",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "ArgumentError",
+    "DTypeError",
+    "DecisionError",
+    "DeviceUnavailable",
+    "FuelError",
+    "FuelPassError",
+    "Graph",
+    "GraphError",
+    "IndexOutOfRange",
+    "InvalidBranch",
+    "InvalidScan",
+    "LoweringError",
+    "NoBackendForOp",
+    "ShapeError",
+    "Tensor",
+    "UnknownDevice",
+    "UnsupportedDTypeForOp",
+    "WeightError",
+    "concat",
+    "matmul",
+    "maximum",
+    "minimum",
+    "rope_tables",
+    "where",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'fuel_dialect' has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The attributes of the dialect: device, target, topology, arm of a branch, constant bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, Data, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from fuel_dialect.errors import UnknownDevice
+
+HOST = "cpu"
+"""The device kind that is the host itself; the only one whose ordinal is not printed."""
+
+UNPRICED = -1
+MAX_PRICE = 2**63 - 1
+USER_ORIGIN = "user"
+"""Origin of arms that a person wrote; `fuel-strip-plan` leaves their branch alone."""
+
+
+def _parse_device(parser: AttrParser) -> tuple[StringAttr, IntAttr]:
+    kind = parser.parse_identifier()
+    ordinal = parser.parse_integer(False, False) if parser.parse_optional_punctuation(":") else 0
+    return StringAttr(kind), IntAttr(ordinal)
+
+
+@irdl_attr_definition
+class DeviceAttr(ParametrizedAttribute):
+    """
+    One device: `#fuel.device<cpu>`, `#fuel.device<cuda:0>`.
+
+    A kind alone means ordinal 0. Kinds are open-ended.
+    """
+
+    name: ClassVar[str] = "fuel.device"
+
+    kind: StringAttr
+    ordinal: IntAttr
+
+    @staticmethod
+    def of(name: str | DeviceAttr) -> DeviceAttr:
+        """Read `cpu`, `cuda` or `cuda:1`. Raises `UnknownDevice` for anything else."""
+        if isinstance(name, DeviceAttr):
+            return name
+        kind, colon, ordinal = name.partition(":")
+        if not kind.isidentifier() or (colon and not (ordinal.isascii() and ordinal.isdigit())):
+            raise UnknownDevice(
+                f"{name!r} does not name a device; write a kind and a number, such as cpu or cuda:0"
+            )
+        return DeviceAttr(StringAttr(kind), IntAttr(int(ordinal or 0)))
+
+    @property
+    def label(self) -> str:
+        """The name a person types: `cpu`, `cuda:0`."""
+        if self.kind.data == HOST and not self.ordinal.data:
+            return HOST
+        return f"{self.kind.data}:{self.ordinal.data}"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return _parse_device(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.label}>")
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@irdl_attr_definition
+class TargetAttr(ParametrizedAttribute):
+    """A device and the code generator that serves it: `#fuel.target<cpu, "numpy">`."""
+
+    name: ClassVar[str] = "fuel.target"
+
+    device: DeviceAttr
+    backend: StringAttr
+
+    @staticmethod
+    def of(device: str | DeviceAttr, backend: str) -> TargetAttr:
+        return TargetAttr(DeviceAttr.of(device), StringAttr(backend))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            device = DeviceAttr(*_parse_device(parser))
+            parser.parse_punctuation(",")
+            return device, StringAttr(parser.parse_str_literal())
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.device.label}, ")
+        printer.print_attribute(self.backend)
+        printer.print_string(">")
+
+    def __str__(self) -> str:
+        return f"{self.device.label}/{self.backend.data}"
+
+
+@irdl_attr_definition
+class TopologyAttr(ParametrizedAttribute):
+    """
+    What a plan may use: the name of the description and its targets, most wanted first.
+
+    `#fuel.topology<"cpu", [#fuel.target<cpu, "numpy">]>`, stamped on the module as `fuel.topology`.
+    """
+
+    name: ClassVar[str] = "fuel.topology"
+
+    label: StringAttr
+    targets: ArrayAttr[TargetAttr]
+
+
+@irdl_attr_definition
+class ArmAttr(ParametrizedAttribute):
+    """
+    What is known of one arm of a `fuel.branch`.
+
+    The price is in nanoseconds, `UNPRICED` where nobody has priced the arm. The origin names
+    the pass that made the arm and why, or is `user`.
+    """
+
+    name: ClassVar[str] = "fuel.arm"
+
+    target: TargetAttr
+    price: IntAttr
+    origin: StringAttr
+
+    @staticmethod
+    def of(target: TargetAttr, price: int | None = None, origin: str = USER_ORIGIN) -> ArmAttr:
+        """An arm; the price is capped at 2^63 - 1 nanoseconds."""
+        capped = UNPRICED if price is None else min(price, MAX_PRICE)
+        return ArmAttr(target, IntAttr(capped), StringAttr(origin))
+
+    @property
+    def price_ns(self) -> int | None:
+        return None if self.price.data == UNPRICED else self.price.data
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether a pass made this arm."""
+        return self.origin.data != USER_ORIGIN
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            target = parser.parse_attribute()
+            if not isinstance(target, TargetAttr):
+                parser.raise_error("an arm starts with its target, such as #fuel.target<cpu, ..>")
+            return target, *parse_arm_details(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("<")
+        printer.print_attribute(self.target)
+        print_arm_details(self, printer)
+        printer.print_string(">")
+
+
+def parse_arm_details(parser: AttrParser) -> tuple[IntAttr, StringAttr]:
+    """`[price N] [origin "..."]`, as after the target of an arm."""
+    price = UNPRICED
+    if parser.parse_optional_keyword("price"):
+        price = parser.parse_integer(False, False)
+        if price > MAX_PRICE:
+            parser.raise_error(f"a price is at most {MAX_PRICE} nanoseconds, got {price}")
+    origin = USER_ORIGIN
+    if parser.parse_optional_keyword("origin"):
+        origin = parser.parse_str_literal()
+    return IntAttr(price), StringAttr(origin)
+
+
+def print_arm_details(arm: ArmAttr, printer: Printer) -> None:
+    """The inverse of `parse_arm_details`."""
+    if arm.price_ns is not None:
+        printer.print_string(f" price {arm.price_ns}")
+    if arm.is_planned:
+        printer.print_string(" origin ")
+        printer.print_attribute(arm.origin)
+
+
+@irdl_attr_definition
+class BytesAttr(Data[bytes]):
+    """
+    The elements of a constant as little-endian bytes, row-major: `#fuel.bytes<"0x0000803F">`.
+
+    Used in place of `dense<...>`, which xDSL 0.75 corrupts for NaN, inf and large floats.
+    """
+
+    name = "fuel.bytes"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> bytes:
+        with parser.in_angle_brackets():
+            text = parser.parse_str_literal()
+        try:
+            if not text.startswith("0x"):
+                raise ValueError
+            return bytes.fromhex(text[2:])
+        except ValueError:
+            parser.raise_error('bytes are written as "0x" and an even number of hex digits')
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f'<"0x{self.data.hex().upper()}">')

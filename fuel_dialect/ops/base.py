@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+What all ops of the dialect share: the base class, tensor constraints, and constant leaves.
+
+Result types come from one place, `FuelOp.infer`: the builder calls it before it makes an op,
+and the verifier compares its answer with the types in the IR.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrConstraint,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    VerificationContext,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from fuel_dialect import dtypes
+from fuel_dialect.attributes import BytesAttr, DeviceAttr
+from fuel_dialect.errors import (
+    DTypeError,
+    GraphError,
+    ShapeError,
+    UnsupportedDTypeForOp,
+)
+from fuel_dialect.traits import Leaf
+
+if TYPE_CHECKING:
+    import numpy as np
+
+AnyTensor: TypeAlias = TensorType[Attribute]
+Properties: TypeAlias = Mapping[str, Attribute]
+
+FOLD_LIMIT = 65_536
+"""Largest result, in elements, that folding turns into a constant of its own bytes."""
+
+
+def tensor(shape: Sequence[int], element: Attribute | str) -> AnyTensor:
+    """A tensor type from a shape and an element type or a fuel dtype name."""
+    return TensorType(dtypes.of(element).type if isinstance(element, str) else element, shape)
+
+
+def same_shape(type: AnyTensor, element: Attribute | str) -> AnyTensor:
+    """The tensor type with `type`'s shape and another element type."""
+    return tensor(type.get_shape(), element)
+
+
+@dataclass(frozen=True)
+class TensorConstraint(AttrConstraint[AnyTensor]):
+    """A ranked tensor of static shape whose element type fuel knows."""
+
+    allowed: tuple[str, ...] | None = None
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(attr, TensorType):
+            raise VerifyException(f"expected a tensor, got {attr}")
+        type = cast(AnyTensor, attr)
+        if DYNAMIC_INDEX in type.get_shape():
+            raise VerifyException(
+                f"{type} has a dynamic extent; fuel tensors are static: use a capacity and a count "
+                "held in a tensor<ui32>"
+            )
+        try:
+            dtype = dtypes.of_type(type)
+        except DTypeError as error:
+            raise VerifyException(str(error)) from None
+        if self.allowed is not None and dtype.name not in self.allowed:
+            raise VerifyException(
+                f"unsupported dtype {dtype}; the op is defined for {', '.join(self.allowed)}"
+            )
+
+    def mapping_type_vars(self, type_var_mapping: Any) -> Self:
+        return self
+
+
+ANY_TENSOR = TensorConstraint()
+
+
+class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
+    """
+    Base of every op of the dialect.
+
+    `placement`, where given, pins the op to a device.
+    """
+
+    WEIGHT: ClassVar[int] = 1
+    """Arithmetic per element (of the operand, for a reduction), where an addition is 1."""
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    placement = opt_prop_def(DeviceAttr)
+
+    @classmethod
+    def mnemonic(cls) -> str:
+        """The op's name without the dialect: `add` for `fuel.add`."""
+        return cls.name.removeprefix("fuel.")
+
+    @classmethod
+    @abc.abstractmethod
+    def infer(
+        cls,
+        operands: Sequence[AnyTensor],
+        properties: Properties,
+        declared: Sequence[AnyTensor],
+    ) -> Sequence[AnyTensor]:
+        """
+        The result types, given operand types and properties.
+
+        Ops whose result shape or dtype is a parameter (broadcast_to, cast, const) read it from
+        `declared`. Raises a `GraphError` subclass that names the op, the shapes and the dtypes.
+        """
+
+    @classmethod
+    def make(
+        cls,
+        *operands: SSAValue,
+        declared: Sequence[AnyTensor] = (),
+        **properties: Attribute | None,
+    ) -> Self:
+        """An op whose result types are inferred. Raises what `infer` raises; makes nothing then."""
+        given = {name: value for name, value in properties.items() if value is not None}
+        types = cls.infer([tensor_type(o) for o in operands], given, declared)
+        return cls.create(operands=operands, result_types=types, properties=given)
+
+    def verify_(self) -> None:
+        declared = [tensor_type(r) for r in self.results]
+        try:
+            inferred = self.infer(
+                [tensor_type(o) for o in self.operands], self.properties, declared
+            )
+        except GraphError as error:
+            raise VerifyException(str(error)) from None
+        if list(inferred) != declared:
+            raise VerifyException(
+                f"{self.mnemonic()}: gives {_types(inferred)}, not {_types(declared)}"
+            )
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """Constant folding by `reference`, for pure ops with one result."""
+        if not self.operands:
+            return None
+        for operand in self.operands:
+            if not isinstance(operand.owner, ConstOp):
+                return None
+        from fuel_dialect.reference.folding import fold_constant
+
+        return fold_constant(self, [cast(ConstOp, o.owner) for o in self.operands])
+
+
+def _types(types: Sequence[Attribute]) -> str:
+    return ", ".join(str(t) for t in types) or "nothing"
+
+
+def tensor_type(value: SSAValue) -> AnyTensor:
+    """The type of a fuel value. Raises `DTypeError` if it is no ranked tensor."""
+    type = value.type
+    if not isinstance(type, TensorType):
+        raise DTypeError(f"expected a tensor, got {type}")
+    return cast(AnyTensor, type)
+
+
+def require_dtype(op: type[FuelOp], type: AnyTensor, allowed: Sequence[str]) -> None:
+    """Raise `UnsupportedDTypeForOp` unless the element type is among `allowed`."""
+    dtype = dtypes.of_type(type)
+    if dtype.name not in allowed:
+        raise UnsupportedDTypeForOp(op.mnemonic(), dtype.name, allowed)
+
+
+def require_equal_dtypes(op: type[FuelOp], types: Sequence[AnyTensor]) -> None:
+    """Raise `DTypeError` ("dtype mismatch") unless all element types are equal."""
+    if any(t.element_type != types[0].element_type for t in types):
+        names = ", ".join(str(dtypes.of_type(t)) for t in types)
+        raise DTypeError(f"{op.mnemonic()}: dtype mismatch: {names}; insert a cast")
+
+
+def require_equal_shapes(op: type[FuelOp], types: Sequence[AnyTensor]) -> None:
+    """Raise `ShapeError` ("shape mismatch") unless all shapes are equal."""
+    if any(t.get_shape() != types[0].get_shape() for t in types):
+        shapes = ", ".join(str(list(t.get_shape())) for t in types)
+        raise ShapeError(f"{op.mnemonic()}: shape mismatch: {shapes}; insert a broadcast_to")
+
+
+def require_dim(op: type[FuelOp], dim: int, type: AnyTensor, bound: int | None = None) -> None:
+    """Raise `ShapeError` ("out of bounds") unless 0 <= dim < rank (or `bound`)."""
+    rank = len(type.get_shape()) if bound is None else bound
+    if not 0 <= dim < rank:
+        raise ShapeError(
+            f"{op.mnemonic()}: dim {dim} is out of bounds for shape {list(type.get_shape())}"
+        )
+
+
+def integer(value: int) -> IntegerAttr:
+    """An `i64` attribute: dims, lengths, offsets."""
+    return IntegerAttr(value, i64)
+
+
+def int_value(attribute: Attribute) -> int:
+    """The value of an integer attribute."""
+    return cast("IntegerAttr[Any]", attribute).value.data
+
+
+def splat_attribute(value: float, element: Attribute) -> FloatAttr[Any] | IntegerAttr[Any]:
+    """The attribute of a splat constant of an element type."""
+    if dtypes.of_type(element).kind in ("float", "storage"):
+        return FloatAttr(float(value), cast(Any, element))
+    return IntegerAttr(int(value), cast(Any, element))
+
+
+class LeafOp(FuelOp, abc.ABC):
+    """An op without operands whose result type is declared."""
+
+    result = result_def(ANY_TENSOR)
+
+    traits = traits_def(Pure(), Leaf())
+
+
+@irdl_op_definition
+class ConstOp(LeafOp):
+    """
+    A constant: a splat (one value for all elements), or the bytes of every element.
+
+    `fuel.const 1.000000e+00 : f32 -> tensor<4xf32>`,
+    `fuel.const #fuel.bytes<"0x0000803F00000040"> -> tensor<2xf32>`.
+    """
+
+    name = "fuel.const"
+
+    value = prop_def()
+
+    assembly_format = "$value attr-dict `->` type($result)"
+
+    traits = traits_def(ConstantLike())
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[AnyTensor],
+        properties: Properties,
+        declared: Sequence[AnyTensor],
+    ) -> Sequence[AnyTensor]:
+        (type,) = declared
+        value = properties["value"]
+        dtype = dtypes.of_type(type)
+        if isinstance(value, BytesAttr):
+            if not dtype.itemsize:
+                raise DTypeError(f"const: {dtype} is packed; hold its bytes in a tensor of ui8")
+            needed = prod(type.get_shape()) * dtype.itemsize
+            if len(value.data) != needed:
+                raise ShapeError(
+                    f"const: {len(value.data)} bytes do not make {type}, which takes {needed}"
+                )
+            if dtype.name == "i1" and max(value.data, default=0) > 1:
+                raise DTypeError(f"const: the bytes of {type} must be 0 or 1")
+            return declared
+        if not isinstance(value, FloatAttr | IntegerAttr):
+            raise DTypeError(f"const: expected a number or #fuel.bytes, got {value}")
+        element = cast(Attribute, value.type)
+        if element != type.element_type:
+            raise DTypeError(
+                f"const: dtype mismatch: the value is {element}, the result {type.element_type}"
+            )
+        return declared
+
+    @property
+    def type(self) -> AnyTensor:
+        return tensor_type(self.result)
+
+    @property
+    def splat(self) -> float | int | None:
+        """The value of all elements, or None when the bytes are given."""
+        if isinstance(self.value, BytesAttr):
+            return None
+        return cast("FloatAttr[Any] | IntegerAttr[Any]", self.value).value.data
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        return (self.value,)
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """The elements, read-only; a splat is one element broadcast by stride 0."""
+        from fuel_dialect.reference.constants import elements
+
+        return elements(self.value, self.type)
+
+    @staticmethod
+    def splat_of(value: float, type: AnyTensor) -> ConstOp:
+        """A constant with `value` in every element."""
+        return ConstOp.make(declared=[type], value=splat_attribute(value, type.element_type))
+
+    @staticmethod
+    def from_numpy(array: np.ndarray[Any, Any]) -> ConstOp:
+        """A constant equal to an array, bit for bit."""
+        from fuel_dialect.reference.constants import attribute
+
+        type = tensor(array.shape, dtypes.of(array.dtype).type)
+        return ConstOp.make(declared=[type], value=attribute(array))

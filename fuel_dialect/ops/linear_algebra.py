@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Matrix multiplication, with the batch and grouped-head rules of section 2.9 of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import DTypeError, ShapeError
+from fuel_dialect.ops.base import (
+    ANY_TENSOR,
+    AnyTensor,
+    FuelOp,
+    Properties,
+    require_dtype,
+    tensor,
+)
+
+
+@irdl_op_definition
+class MatmulOp(FuelOp):
+    """
+    A @ B over the last two dims; leading dims are batch.
+
+    Dtypes are equal, or A is f32 and B bf16 (the result is f32). Ranks are equal. Each batch
+    dim of A equals B's or is a larger multiple of it: entry h of A then meets entry
+    h // (A / B) of B, as in grouped-query attention. bf16 and f16 accumulate in f32.
+    """
+
+    name = "fuel.matmul"
+
+    lhs = operand_def(ANY_TENSOR)
+    rhs = operand_def(ANY_TENSOR)
+    result = result_def(ANY_TENSOR)
+
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[AnyTensor],
+        properties: Properties,
+        declared: Sequence[AnyTensor],
+    ) -> Sequence[AnyTensor]:
+        lhs, rhs = operands
+        _check_dtypes(lhs, rhs)
+        a, b = lhs.get_shape(), rhs.get_shape()
+        if len(a) < 2 or len(b) < 2:
+            raise ShapeError(f"matmul: needs rank >= 2, got {list(a)} and {list(b)}")
+        if len(a) != len(b):
+            raise ShapeError(
+                f"matmul: ranks of {list(a)} and {list(b)} differ; reshape or broadcast_to one"
+            )
+        for axis, (m, n) in enumerate(zip(a[:-2], b[:-2], strict=True)):
+            if m != n and not (0 < n < m and m % n == 0):
+                raise ShapeError(
+                    f"matmul: batch dim mismatch at dim {axis}: {list(a)} and {list(b)}; they "
+                    "must be equal, or the first a multiple of the second"
+                )
+        if a[-1] != b[-2]:
+            raise ShapeError(
+                f"matmul: inner dim mismatch: {a[-1]} of {list(a)} and {b[-2]} of {list(b)}"
+            )
+        return (tensor((*a[:-1], b[-1]), lhs.element_type),)
+
+
+def _check_dtypes(lhs: AnyTensor, rhs: AnyTensor) -> None:
+    a, b = dtypes.of_type(lhs).name, dtypes.of_type(rhs).name
+    if a != b and (a, b) != ("f32", "bf16"):
+        raise DTypeError(
+            f"matmul: dtype mismatch: {a} and {b}; they must be equal, or f32 and bf16"
+        )
+    for type in (lhs, rhs):
+        require_dtype(MatmulOp, type, dtypes.NUMERIC)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Runs IR on the reference: one op, or a function of a module, before or after optimisation.
+
+`FUNCTIONS` holds the ops that are plain functions of arrays, `REGIONS` the ops with regions. Blocks
+are walked op by op; only regions nest.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType, ModuleType
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from fuel_dialect import dtypes
+from fuel_dialect.attributes import BytesAttr
+from fuel_dialect.dialect import OPS
+from fuel_dialect.errors import ArgumentError, DecisionError, FuelError
+from fuel_dialect.ops.base import AnyTensor, tensor_type
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp, ScanYieldOp, YieldOp
+from fuel_dialect.reference import (
+    comparison,
+    constants,
+    control,
+    elementwise,
+    indexing,
+    linear_algebra,
+    memory,
+    normalization,
+    reduction,
+    shape,
+)
+from fuel_dialect.reference.precision import Array
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What an evaluation reads besides operands; `path` is the prefix of nested decisions."""
+
+    weights: Mapping[str, Array] = field(default_factory=lambda: NOTHING)
+    arms: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    path: str = ""
+
+
+def evaluate(
+    module: ModuleOp,
+    *args: object,
+    entry: str = "main",
+    weights: Mapping[str, Array] = NOTHING,
+    arms: Mapping[str, int] = NOTHING,
+) -> tuple[Array, ...]:
+    """
+    The results of a function of a module.
+
+    `arms` maps decisions, by path, to the arm to take: `{"d0": 1, "d3/1/d0": 2}`; 0 where absent.
+    Raises `ArgumentError`, `WeightError`, `DecisionError` or `IndexOutOfRange`.
+    """
+    function = _function(module, entry)
+    block = function.body.block
+    if len(args) != len(block.args):
+        raise ArgumentError(f"{entry}: takes {len(block.args)} arguments, got {len(args)}")
+    arrays = [_argument(i, a, b) for i, (a, b) in enumerate(zip(args, block.args, strict=True))]
+    return tuple(evaluate_block(block, arrays, Environment(weights, arms)))
+
+
+def _function(module: ModuleOp, entry: str) -> FuncOp:
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    if entry not in functions:
+        raise ArgumentError(f"no function {entry!r}; there are {', '.join(functions) or 'none'}")
+    return functions[entry]
+
+
+def _argument(index: int, value: object, declared: SSAValue) -> Array:
+    array = np.asarray(value)
+    if _signature(array) != _signature_of(tensor_type(declared)):
+        raise ArgumentError(
+            f"argument {index} is {array.dtype}{list(array.shape)}, expected {declared.type}"
+        )
+    return array
+
+
+def _signature(array: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    return array.shape, array.dtype
+
+
+def _signature_of(type: AnyTensor) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    return type.get_shape(), dtypes.of_type(type).numpy
+
+
+def evaluate_block(
+    block: Block, arguments: Sequence[Array], environment: Environment
+) -> list[Array]:
+    """The operands of the terminator of a block."""
+    values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops:
+        operands = [values[operand] for operand in op.operands]
+        if op is block.last_op:
+            return operands
+        values.update(zip(op.results, evaluate_op(op, operands, environment), strict=True))
+    raise FuelError("a block without a terminator gives nothing")
+
+
+def evaluate_op(
+    op: Operation, operands: Sequence[Array], environment: Environment = Environment()
+) -> list[Array]:
+    """The results of one op."""
+    kind = type(op)
+    if kind in REGIONS:
+        return REGIONS[kind](op, operands, environment)
+    if kind not in FUNCTIONS:
+        raise FuelError(f"{op.name} has no reference")
+    function, parameters = FUNCTIONS[kind]
+    keywords = {name: _keyword(op, name, environment) for name in parameters}
+    return [np.asarray(function(*operands, **keywords))]
+
+
+def _keyword(op: Operation, name: str, environment: Environment) -> Any:
+    if name == "weights":
+        return environment.weights
+    if name == "shape":
+        return tensor_type(op.results[0]).get_shape()
+    if name == "dtype":
+        return dtypes.of_type(tensor_type(op.results[0])).numpy
+    return _python(op.properties[name])
+
+
+def _python(attribute: Attribute) -> Any:
+    """A property as a Python value; those without one (devices) as they are."""
+    if isinstance(attribute, FloatAttr | IntegerAttr):
+        return cast("FloatAttr[Any] | IntegerAttr[Any]", attribute).value.data
+    if isinstance(attribute, DenseArrayBase):
+        return attribute.get_values()
+    return attribute.data if isinstance(attribute, StringAttr | BytesAttr) else attribute
+
+
+CATEGORIES: tuple[ModuleType, ...] = (
+    constants,
+    elementwise,
+    comparison,
+    shape,
+    reduction,
+    linear_algebra,
+    indexing,
+    memory,
+    normalization,
+)
+
+
+def _functions() -> Iterable[tuple[type[Operation], tuple[Callable[..., Any], tuple[str, ...]]]]:
+    """Each op's function, found by the op's mnemonic, with the names of its keyword parameters."""
+    named = {name: item for module in CATEGORIES for name, item in _defined_in(module)}
+    for op in OPS:
+        function = named.get(op.name.removeprefix("fuel."))
+        if function is not None:
+            parameters = inspect.signature(function).parameters.values()
+            yield op, (function, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY))
+
+
+def _defined_in(module: ModuleType) -> Iterable[tuple[str, Callable[..., Any]]]:
+    for name, item in vars(module).items():
+        if inspect.isfunction(item) and item.__module__ == module.__name__:
+            yield name, item
+
+
+FUNCTIONS = dict(_functions())
+
+
+def _branch(op: BranchOp, operands: Sequence[Array], environment: Environment) -> list[Array]:
+    name = environment.path + op.id.data
+    arm = environment.arms.get(name, 0)
+    if not 0 <= arm < len(op.arm_regions):
+        raise DecisionError(f"branch {name!r} has {len(op.arm_regions)} arms, not an arm {arm}")
+    inner = replace(environment, path=f"{name}/{arm}/")
+    arms = [_region(region.block, inner) for region in op.arm_regions]
+    return list(control.branch(operands, arms=arms, arm=arm))
+
+
+def _kernel(op: KernelOp, operands: Sequence[Array], environment: Environment) -> list[Array]:
+    return list(control.kernel(operands, body=_region(op.body.block, environment)))
+
+
+def _run(op: RunOp, operands: Sequence[Array], environment: Environment) -> list[Array]:
+    return list(control.run(operands, body=_region(op.body.block, environment)))
+
+
+def _region(block: Block, environment: Environment) -> control.Region:
+    return lambda arguments: evaluate_block(block, arguments, environment)
+
+
+def _scan(op: ScanOp, operands: Sequence[Array], environment: Environment) -> list[Array]:
+    end, block = op.end, op.body.block
+    carries, ys = len(end.carries), len(end.ys)
+
+    def body(arguments: Sequence[Array]) -> control.Step:
+        values = evaluate_block(block, arguments, environment)
+        until = values[-1] if end.until is not None else None
+        return control.Step(values[:carries], values[carries : carries + ys], until)
+
+    first_const = len(op.inits) + len(op.xs)
+    final, stacked, steps = control.scan(
+        operands[: len(op.inits)],
+        operands[len(op.inits) : first_const],
+        operands[first_const:],
+        body=body,
+        length=op.steps,
+        reverse=op.reverse is not None,
+        ys=[_signature_of(tensor_type(y)) for y in op.y_results],
+    )
+    return [*final, *stacked, *([] if end.until is None else [np.asarray(steps, np.uint32)])]
+
+
+def _terminator(op: Operation, operands: Sequence[Array], environment: Environment) -> list[Array]:
+    return list(operands)
+
+
+REGIONS: dict[type[Operation], Callable[[Any, Sequence[Array], Environment], list[Array]]] = {
+    BranchOp: _branch,
+    KernelOp: _kernel,
+    RunOp: _run,
+    ScanOp: _scan,
+    YieldOp: _terminator,
+    ScanYieldOp: _terminator,
+}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+What a target can run and at what cost, as data. One module of this package describes one target.
+
+Nothing here is probed: the numbers are typical of the hardware class, so that a plan made from
+them is the same on every machine. What decides from them lives in `fuel_passes.plan`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from typing import cast
+
+from xdsl.ir import Attribute
+
+from fuel_dialect import dtypes
+
+BACKENDS = ("numpy",)
+"""The targets that are described; each is a module of this package with a `DESCRIPTION`."""
+
+
+@dataclass(frozen=True)
+class TargetDescription:
+    """
+    One target.
+
+    Rates are per nanosecond; `operations` are weighted element operations (`FuelOp.WEIGHT`), for
+    one thread; `flops` are those of a matmul on the whole device.
+    """
+
+    name: str
+    dtypes: tuple[str, ...]
+    """Element types that operands and results of its kernels may have."""
+    kinds: tuple[str, ...]
+    """The kinds of `fuel.kernel` it can lower."""
+    bytes_per_ns: float
+    operations_per_ns: float
+    flops_per_ns: float
+    launch_ns: int
+    """Fixed cost of a pointwise kernel, and of each call in a library kernel."""
+    tile: int
+    """Elements of one piece of a pointwise kernel; no more than that is run by one thread."""
+    threads: int
+    mixed_floats: bool = False
+    """Whether it has kernels whose float operands differ in element type."""
+    lacks: frozenset[str] = frozenset()
+    """Mnemonics of ops it has no kernel for, whatever their element types."""
+
+    @cached_property
+    def element_types(self) -> frozenset[Attribute]:
+        """The xDSL types of `dtypes`."""
+        return frozenset(dtypes.BY_NAME[name].type for name in self.dtypes)
+
+
+@cache
+def description_of(backend: str) -> TargetDescription | None:
+    """The description of a target by name; None if there is none."""
+    if backend not in BACKENDS:
+        return None
+    return cast(TargetDescription, import_module(f"{__package__}.{backend}").DESCRIPTION)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+The xDSL plugin: names of the dialect, passes and targets, each with a lazy factory.
+
+Every `xdsl-opt` on a machine with fuel installed imports this module, so it imports nothing else.
+Factories are named by string; passes and targets stand above the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from xdsl.universe import Universe
+
+
+def _lazy(module: str, name: str) -> Callable[[], Any]:
+    return lambda: getattr(import_module(module), name)
+
+
+DIALECTS = {"fuel": ("fuel_dialect.dialect", "Fuel")}
+
+PASSES = {
+    "fuel-strip-plan": ("fuel_passes.strip_plan", "StripPlanPass"),
+    "fuel-simplify": ("fuel_passes.simplify", "SimplifyPass"),
+    "fuel-promote-dtypes": ("fuel_passes.promote_dtypes", "PromoteDtypesPass"),
+    "fuel-decompose": ("fuel_passes.decompose", "DecomposePass"),
+    "fuel-form-kernels": ("fuel_passes.form_kernels", "FormKernelsPass"),
+    "fuel-fork-variants": ("fuel_passes.fork_variants", "ForkVariantsPass"),
+    "fuel-bake-variants": ("fuel_passes.bake_variants", "BakeVariantsPass"),
+    "fuel-order": ("fuel_passes.order", "OrderPass"),
+    "fuel-form-runs": ("fuel_passes.form_runs", "FormRunsPass"),
+    "fuel-order-runs": ("fuel_passes.order_runs", "OrderRunsPass"),
+    "fuel-unroll-scan": ("fuel_passes.unroll_scan", "UnrollScanPass"),
+    "fuel-optimize": ("fuel_passes.pipeline", "OptimizePass"),
+}
+
+TARGETS = {"fuel-numpy": ("fuel_lowering.numpy.target", "NumpyTarget")}
+
+FUEL_UNIVERSE = Universe(
+    all_dialects={name: _lazy(*where) for name, where in DIALECTS.items()},
+    all_passes={name: _lazy(*where) for name, where in PASSES.items()},
+    all_targets={name: _lazy(*where) for name, where in TARGETS.items()},
+)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Buffers and their places in a workspace.
+
+A workspace is one byte arena. A buffer lives over an interval of the clock that the emitter
+advances with every step; buffers whose intervals do not meet may share bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+ALIGNMENT = 64
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory for one value after another; `name` is what the source calls it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    start: int = 0
+    end: int = 0
+    offset: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+    def live_at(self, time: int) -> None:
+        """Extend the interval to hold `time`."""
+        self.start = min(self.start, time)
+        self.end = max(self.end, time)
+
+
+def align(bytes: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-bytes // ALIGNMENT) * ALIGNMENT
+
+
+def place(buffers: Iterable[Buffer], reuse: bool = True) -> int:
+    """
+    Give every buffer its offset; the size of the arena.
+
+    First fit, in the order in which the buffers come to life. Without `reuse` nothing shares.
+    """
+    placed: list[Buffer] = []
+    size = 0
+    for buffer in sorted(buffers, key=lambda b: (b.start, b.end)):
+        rivals = [b for b in placed if not reuse or (b.end >= buffer.start)]
+        buffer.offset = _first_gap(sorted(rivals, key=lambda b: b.offset), buffer.bytes)
+        placed.append(buffer)
+        size = max(size, buffer.offset + align(buffer.bytes))
+    return size
+
+
+def _first_gap(rivals: Iterable[Buffer], bytes: int) -> int:
+    """The least aligned offset at which `bytes` fit between the rivals, given by offset."""
+    offset = 0
+    for rival in rivals:
+        if offset + bytes <= rival.offset:
+            return offset
+        offset = max(offset, rival.offset + align(rival.bytes))
+    return offset

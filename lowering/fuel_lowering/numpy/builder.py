@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""From the ops of a block to steps: leaves and views become values, all else becomes steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import Block, Operation, SSAValue
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import LoweringError
+from fuel_dialect.ops.base import ConstOp, tensor_type
+from fuel_dialect.ops.memory import IotaOp, WeightOp
+from fuel_dialect.reference.precision import scalar
+from fuel_lowering.numpy.emit import Emitter
+from fuel_lowering.numpy.steps import Recipe, Step
+from fuel_lowering.numpy.values import Ref, computed, is_view, view_of
+
+CONVERT = Recipe(('copyto({y}, {0}, casting="unsafe")',), "element")
+
+OUT_BY_NAME = ("maximum", "minimum")
+"""Ufuncs that NumPy 2.4 wants to be given `out` by name; by position is faster elsewhere."""
+
+
+@cache
+def call(function: str, operands: int) -> Recipe:
+    """One ufunc call, which may write over an operand."""
+    arguments = ", ".join(f"{{{i}}}" for i in range(operands))
+    out = "out={y}" if function in OUT_BY_NAME else "{y}"
+    reuse = tuple(range(operands))
+    return Recipe((f"{function}({arguments}, {out})",), "element", reuse, allocates=True)
+
+
+class Builder:
+    """
+    The steps of one block, and the value that each SSA value has become.
+
+    bf16 and f16 are widened to f32 where arithmetic is done on them, and rounded after every op.
+    """
+
+    def __init__(self, emitter: Emitter, values: dict[SSAValue, Ref]):
+        self.emitter = emitter
+        self.values = values
+        self.steps: list[Step] = []
+        self._wide: dict[Ref, Ref] = {}
+        self._hint: str | None = None
+
+    def add_block(self, block: Block) -> list[Ref]:
+        """All ops of a block; the values its terminator gives."""
+        for op in block.ops:
+            if op is not block.last_op:
+                self.add(op)
+        assert block.last_op is not None
+        return [self.values[operand] for operand in block.last_op.operands]
+
+    def add(self, op: Operation) -> None:
+        """One op. Raises `LoweringError` for an op that this target does not know."""
+        operands = [self.values[operand] for operand in op.operands]
+        for kind, rule in (*LEAVES.items(), *rules().items()):
+            if isinstance(op, kind):
+                self._hint = op.results[0].name_hint
+                results = rule(self, op, operands)
+                results = [results] if isinstance(results, Ref) else results
+                self.values.update(zip(op.results, results, strict=True))
+                return
+        if not is_view(op):
+            types = ", ".join(str(o.type) for o in op.operands)
+            raise LoweringError(f"{op.name}: the numpy target has no kernel for it on {types}")
+        self.values[op.results[0]] = self._view(op, operands[0])
+
+    def _view(self, op: Operation, source: Ref) -> Ref:
+        value = source.splat
+        if value is None:
+            return view_of(op, source)
+        return self.emitter.scalar(value, tensor_type(op.results[0]).get_shape())
+
+    # Steps.
+
+    def step(
+        self,
+        recipe: Recipe,
+        *operands: Ref,
+        dtype: np.dtype[Any] | None = None,
+        shape: Sequence[int] | None = None,
+        fills: Callable[[Ref], Ref] | None = None,
+    ) -> Ref:
+        """The result of a recipe; shape and dtype are the first operand's unless given."""
+        shape = tuple(operands[0].shape if shape is None else shape)
+        result = computed(shape, operands[0].dtype if dtype is None else dtype, self._hint)
+        self.steps.append(Step(recipe, operands, result, fills))
+        return result
+
+    def call(self, function: str, *operands: Ref | float, dtype: Any = None) -> Ref:
+        """A ufunc; Python numbers become constants of the first operand's dtype."""
+        first = next(o for o in operands if isinstance(o, Ref))
+        refs = [o if isinstance(o, Ref) else self.number(o, first) for o in operands]
+        shape = np.broadcast_shapes(*(r.shape for r in refs))
+        recipe = call(function, len(refs))
+        return self.step(recipe, *refs, dtype=dtype or first.dtype, shape=shape)
+
+    def number(self, value: float, like: Ref) -> Ref:
+        """A scalar constant of another value's dtype and shape."""
+        return self.emitter.scalar(scalar(value, like.dtype), like.shape)
+
+    def convert(self, value: Ref, dtype: Any) -> Ref:
+        """Another dtype by NumPy's own conversion."""
+        number = value.splat
+        if number is not None:
+            return self.emitter.scalar(number.astype(dtype), value.shape)
+        return self.step(CONVERT, value, dtype=np.dtype(dtype))
+
+    def widen(self, value: Ref) -> Ref:
+        """bf16 and f16 as f32; other values as they are."""
+        if not is_narrow(value.dtype):
+            return value
+        if value not in self._wide:
+            self._wide[value] = self.convert(value, np.float32)
+        return self._wide[value]
+
+    def narrow(self, value: Ref, dtype: np.dtype[Any]) -> Ref:
+        """The inverse of `widen`: one rounding."""
+        return value if value.dtype == dtype else self.convert(value, dtype)
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Whether arithmetic on the dtype is done in f32."""
+    return dtypes.of(dtype).name in ("bf16", "f16")
+
+
+def _constant(builder: Builder, op: ConstOp, operands: Sequence[Ref]) -> Ref:
+    elements = op.to_numpy()
+    if op.splat is None:
+        return builder.emitter.constant(elements, op.result.name_hint)
+    dtype = dtypes.of_type(op.type).numpy
+    return builder.emitter.scalar(scalar(op.splat, dtype), op.type.get_shape())
+
+
+def _iota(builder: Builder, op: IotaOp, operands: Sequence[Ref]) -> Ref:
+    (extent,) = tensor_type(op.result).get_shape()
+    return builder.emitter.constant(np.arange(extent).astype(np.float32), "iota")
+
+
+def _weight(builder: Builder, op: WeightOp, operands: Sequence[Ref]) -> Ref:
+    type = tensor_type(op.result)
+    return builder.emitter.weight(op.key.data, type, dtypes.of_type(type).numpy)
+
+
+Rule = Callable[[Builder, Any, Sequence[Ref]], Ref | list[Ref]]
+
+LEAVES: dict[type[Operation], Rule] = {ConstOp: _constant, IotaOp: _iota, WeightOp: _weight}
+
+
+@cache
+def rules() -> dict[type[Operation], Rule]:
+    """How each op that computes something becomes steps."""
+    from fuel_lowering.numpy import library, pointwise, scan
+
+    return cast("dict[type[Operation], Rule]", {**pointwise.RULES, **library.RULES, **scan.RULES})

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Ops that are library calls: reductions, matmul, indexing, concat, and the rows of norms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from fuel_dialect.layout import Layout
+from fuel_dialect.ops import indexing, linear_algebra, normalization, reduction, shape
+from fuel_dialect.ops.base import int_value, tensor_type
+from fuel_lowering.numpy.builder import Builder, Rule, is_narrow
+from fuel_lowering.numpy.steps import COPY, Recipe
+from fuel_lowering.numpy.values import Ref, whole
+
+NOTHING = Recipe(())
+"""For results without elements."""
+
+
+# Shape.
+
+
+def _contiguize(b: Builder, op: Operation, xs: Sequence[Ref]) -> Ref:
+    return b.step(COPY, xs[0])
+
+
+def _concat(b: Builder, op: shape.ConcatOp, xs: Sequence[Ref]) -> Ref:
+    arrays = ", ".join(f"{{{i}}}" for i in range(len(xs))) + ("," if len(xs) == 1 else "")
+    recipe = Recipe((f"concatenate(({arrays}), axis={int_value(op.dim)}, out={{y}})",))
+    return b.step(recipe, *map(whole, xs), shape=tensor_type(op.result).get_shape())
+
+
+# Reductions.
+
+
+def reduce(
+    b: Builder, ufunc: str, x: Ref, axes: Sequence[int], shape: Sequence[int] | None = None
+) -> Ref:
+    """
+    A ufunc's reduction over some axes; the result has `shape`, or the axes that are kept.
+
+    No axes: a copy in the other shape.
+    """
+    kept = tuple(extent for axis, extent in enumerate(x.shape) if axis not in axes)
+    shape = kept if shape is None else tuple(shape)
+    fills = None if shape == kept else lambda y: y.reshape(kept)
+    if not axes:
+        return b.step(COPY, x, shape=shape, fills=fills)
+    axis = "None" if not kept else str(axes[0] if len(axes) == 1 else tuple(axes))
+    recipe = Recipe((f"{ufunc}.reduce({{0}}, axis={axis}, out={{y}})",))
+    return b.step(recipe, whole(x), shape=shape, fills=fills)
+
+
+def over_axes(axes: Callable[[Any, Ref], Sequence[int]], ufunc: str, divides: bool = False) -> Rule:
+    """A reduction over the axes that an op names; `divides` makes a mean of a sum."""
+
+    def apply(b: Builder, op: Operation, xs: Sequence[Ref]) -> Ref:
+        x = b.widen(xs[0])
+        over, shape = axes(op, x), tensor_type(op.results[0]).get_shape()
+        result = reduce(b, ufunc, x, over, shape)
+        if divides:
+            result = b.call("divide", result, prod(x.shape[axis] for axis in over))
+        return b.narrow(result, xs[0].dtype)
+
+    return apply
+
+
+def _every(op: Operation, x: Ref) -> Sequence[int]:
+    return range(len(x.shape))
+
+
+def _one(op: reduction.DimReductionOp, x: Ref) -> Sequence[int]:
+    return (int_value(op.dim),)
+
+
+def _down_to(op: reduction.TargetReductionOp, x: Ref) -> Sequence[int]:
+    """The axes that the result lacks, or has as 1."""
+    target = tensor_type(op.result).get_shape()
+    new = len(x.shape) - len(target)
+    return [axis for axis in range(len(x.shape)) if axis < new or target[axis - new] == 1]
+
+
+def arg(function: str) -> Rule:
+    """argmax or argmin: NumPy's take the first NaN, else the first of ties."""
+
+    def apply(b: Builder, op: reduction.DimReductionOp, xs: Sequence[Ref]) -> Ref:
+        recipe = Recipe((f"{function}({{0}}, axis={int_value(op.dim)}, out={{y}})",))
+        kept = tensor_type(op.result).get_shape()
+        found = b.step(recipe, whole(b.widen(xs[0])), dtype=np.dtype(np.intp), shape=kept)
+        return b.convert(found, np.uint32)
+
+    return apply
+
+
+# Matrix multiplication.
+
+
+def _matmul(b: Builder, op: linear_algebra.MatmulOp, xs: Sequence[Ref]) -> Ref:
+    lhs, rhs = b.widen(xs[0]), b.widen(xs[1])
+    result = tensor_type(op.result).get_shape()
+    lhs, rhs, written = _grouped(whole(lhs), rhs)
+    fills = None if written == result else lambda y: y.reshape(written)
+    is_gemm = len(written) == 2 and lhs.dtype.kind == "f"
+    line = "{0}.dot({1}, {y})" if is_gemm else "matmul({0}, {1}, {y})"
+    product = b.step(Recipe((line,)), lhs, rhs, shape=result, fills=fills)
+    return b.narrow(product, xs[0].dtype)
+
+
+def _grouped(lhs: Ref, rhs: Ref) -> tuple[Ref, Ref, tuple[int, ...]]:
+    """
+    The operands such that NumPy's broadcasting pairs their batches, and the shape of the product.
+
+    A B that all batches share makes one product of all rows. Where a batch dim of A is g times
+    B's, A is read with that dim split in two; the last batch dim then joins its g rows.
+    """
+    *batch, m, k = lhs.shape
+    n = rhs.shape[-1]
+    others = rhs.extents[:-2]
+    if batch and all(extent == 1 for extent in others) and prod(lhs.shape) and n:
+        rows = prod(batch) * m
+        return lhs.reshape((rows, k)), _last_two(rhs), (rows, n)
+    rhs = whole(rhs)
+    others = rhs.shape[:-2]
+    if tuple(batch) == tuple(others):
+        return lhs, rhs, (*batch, m, n)
+    if batch[:-1] == list(others[:-1]):
+        joined = (*others, batch[-1] // others[-1] * m)
+        return lhs.reshape((*joined, k)), rhs, (*joined, n)
+    split = [(b // a, a) for a, b in zip(others, batch, strict=True)]
+    outer = [extent for group, extent in split for extent in (extent, group)]
+    paired = [extent for extent in others for extent in (extent, 1)]
+    lhs = lhs.reshape((*outer, m, k))
+    return lhs, rhs.reshape((*paired, k, n)), (*outer, m, n)
+
+
+def _last_two(ref: Ref) -> Ref:
+    """A stack of one matrix as that matrix."""
+    extra = len(ref.extents) - 2
+    if not extra:
+        return Ref(ref.extents, ref.dtype, ref.layout, ref.hint, base=ref)
+    layout = Layout(ref.extents[extra:], ref.layout.strides[extra:], ref.layout.offset)
+    return ref.view(f"{{}}[{', '.join('0' * extra)}]", layout)
+
+
+# Indexing.
+
+
+def _index_select(b: Builder, op: indexing.IndexSelectOp, xs: Sequence[Ref]) -> Ref:
+    line = f'take({{0}}, {{1}}, axis={int_value(op.dim)}, out={{y}}, mode="clip")'
+    return _indexed(b, op, xs, line)
+
+
+def _gather(b: Builder, op: indexing.GatherOp, xs: Sequence[Ref]) -> Ref:
+    return _indexed(b, op, xs, f"support.gather({{0}}, {{1}}, {int_value(op.dim)}, {{y}})")
+
+
+def _indexed(b: Builder, op: indexing.IndexingOp, xs: Sequence[Ref], line: str) -> Ref:
+    """A read by index, after a check that every index is in range."""
+    extent = xs[0].shape[int_value(op.dim)]
+    check = f'support.check_indices("{op.mnemonic()}", {{1}}, {extent})'
+    recipe = Recipe((line,), checks=(check,))
+    return b.step(recipe, *map(whole, xs), shape=tensor_type(op.result).get_shape())
+
+
+# Rows.
+
+
+def row_wise(rule: Callable[[Builder, Any, Ref], Ref]) -> Rule:
+    """A rule for the rows of one operand, in f32 or wider."""
+
+    def apply(b: Builder, op: Operation, xs: Sequence[Ref]) -> Ref:
+        (x,) = xs
+        if not prod(x.shape):
+            return b.step(NOTHING, x)
+        result = rule(b, op, whole(b.widen(x)))
+        return b.narrow(result, x.dtype) if is_narrow(x.dtype) else result
+
+    return apply
+
+
+def _over_row(b: Builder, ufunc: str, x: Ref) -> Ref:
+    """One column: the reduction of each row."""
+    column = (*x.shape[:-1], 1)
+    line = f"{ufunc}.reduce({{0}}, axis=-1, keepdims=True, out={{y}})"
+    return b.step(Recipe((line,), "row"), x, shape=column)
+
+
+def _mean(b: Builder, x: Ref) -> Ref:
+    return b.call("divide", _over_row(b, "add", x), x.shape[-1])
+
+
+def _minus_max(b: Builder, x: Ref) -> Ref:
+    return b.call("subtract", x, _over_row(b, "maximum", x))
+
+
+def _softmax(b: Builder, op: Operation, x: Ref) -> Ref:
+    e = b.call("exp", _minus_max(b, x))
+    return b.call("divide", e, _over_row(b, "add", e))
+
+
+def _log_softmax(b: Builder, op: Operation, x: Ref) -> Ref:
+    shifted = _minus_max(b, x)
+    total = _over_row(b, "add", b.call("exp", shifted))
+    return b.call("subtract", shifted, b.call("log", total))
+
+
+def _rms_norm(b: Builder, op: normalization.NormLastDimOp, x: Ref) -> Ref:
+    mean_square = _mean(b, b.call("square", x))
+    return b.call("divide", x, b.call("sqrt", b.call("add", mean_square, op.epsilon)))
+
+
+def _layer_norm(b: Builder, op: normalization.NormLastDimOp, x: Ref) -> Ref:
+    return _rms_norm(b, op, b.call("subtract", x, _mean(b, x)))
+
+
+RULES: dict[type[Operation], Rule] = {
+    shape.ContiguizeOp: _contiguize,
+    shape.ConcatOp: _concat,
+    reduction.SumAllOp: over_axes(_every, "add"),
+    reduction.MaxAllOp: over_axes(_every, "maximum"),
+    reduction.MinAllOp: over_axes(_every, "minimum"),
+    reduction.MeanAllOp: over_axes(_every, "add", divides=True),
+    reduction.SumDimOp: over_axes(_one, "add"),
+    reduction.MaxDimOp: over_axes(_one, "maximum"),
+    reduction.MinDimOp: over_axes(_one, "minimum"),
+    reduction.MeanDimOp: over_axes(_one, "add", divides=True),
+    reduction.ReduceSumToOp: over_axes(_down_to, "add"),
+    reduction.ReduceMaxToOp: over_axes(_down_to, "maximum"),
+    reduction.ArgmaxDimOp: arg("argmax"),
+    reduction.ArgminDimOp: arg("argmin"),
+    linear_algebra.MatmulOp: _matmul,
+    indexing.IndexSelectOp: _index_select,
+    indexing.GatherOp: _gather,
+    normalization.SoftmaxLastDimOp: row_wise(_softmax),
+    normalization.LogSoftmaxLastDimOp: row_wise(_log_softmax),
+    normalization.RmsNormLastDimOp: row_wise(_rms_norm),
+    normalization.LayerNormLastDimOp: row_wise(_layer_norm),
+}
+"""How each library op becomes steps."""

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""From a `fuel.run` to a Python function, and from its text to something to call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import LoweringError
+from fuel_dialect.layout import Layout
+from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.reference import memory
+from fuel_dialect.traits import Leaf
+from fuel_lowering.kernels import LoweredRun
+from fuel_lowering.numpy import support
+from fuel_lowering.numpy.builder import Builder
+from fuel_lowering.numpy.emit import Emitter
+from fuel_lowering.numpy.steps import Place, Straight, assign, needed
+from fuel_lowering.numpy.tiles import cut, iteration_shape, write_tiles
+from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
+
+
+def lower_run(run: RunOp, entry: str, reuse: bool = True) -> LoweredRun:
+    """
+    The function of a run.
+
+    `reuse` lets values of the workspace share memory. Raises `LoweringError` for an op that the
+    target does not know.
+    """
+    return _Run(run, entry, reuse).lower()
+
+
+class _Run:
+    def __init__(self, run: RunOp, entry: str, reuse: bool):
+        self.run = run
+        self.entry = entry
+        self.emitter = Emitter(reuse)
+        for name in (entry, f"{entry}_scratch"):
+            self.emitter.names.fresh(name)
+        self.values: dict[SSAValue, Ref] = {}
+        self.kernels = 0
+
+    def lower(self) -> LoweredRun:
+        block, emitter = self.run.body.block, self.emitter
+        arguments = [self._argument(argument) for argument in block.args]
+        leaves = Builder(emitter, self.values)
+        for op in block.ops:
+            if op.has_trait(Leaf):
+                leaves.add(op)
+            elif isinstance(op, KernelOp):
+                self._kernel(op)
+            elif op is not block.last_op:
+                raise LoweringError(f"{op.name}: a run holds kernels and leaves only")
+        results = self._results()
+        return LoweredRun(
+            self.entry,
+            emitter.source(self.entry, arguments, results),
+            tuple(tensor_type(v) for v in block.args),
+            tuple(tensor_type(v) for v in self.run.outputs),
+            emitter.constants,
+            emitter.weights,
+            emitter.needs_scratch,
+            self.kernels,
+        )
+
+    def _argument(self, argument: SSAValue) -> str:
+        type = tensor_type(argument)
+        shape, dtype = tuple(type.get_shape()), dtypes.of_type(type).numpy
+        name = self.emitter.names.fresh(argument.name_hint, "x")
+        layout = Layout.contiguous(shape)
+        self.values[argument] = Ref(shape, dtype, layout, name, name, CALL)
+        return name
+
+    # Results.
+
+    @property
+    def _yielded(self) -> Sequence[SSAValue]:
+        assert self.run.body.block.last_op is not None
+        return self.run.body.block.last_op.operands
+
+    def _results(self) -> list[str]:
+        """The names to return. No two are one array, and none is an argument or a constant."""
+        names: list[str] = []
+        for value in self._yielded:
+            ref = self.values[value]
+            name = self.emitter.text(whole(ref))
+            is_own = isinstance(value.owner, KernelOp)
+            names.append(name if is_own and name not in names else f"{name}.copy()")
+        return names
+
+    # Kernels.
+
+    def _kernel(self, kernel: KernelOp) -> None:
+        emitter = self.emitter
+        self.kernels += 1
+        emitter.clock += 1
+        emitter.line(f"# {_title(kernel)}")
+        inner = {
+            argument: self.values[operand]
+            for argument, operand in zip(kernel.body.block.args, kernel.inputs, strict=True)
+        }
+        builder = Builder(emitter, inner)
+        yielded = builder.add_block(kernel.body.block)
+        used = [v for v, r in zip(yielded, kernel.outputs, strict=True) if r.first_use is not None]
+        steps = needed(builder.steps, used)
+        own = {result for step in steps for result in step.results}
+        wanted = [
+            (value, self._place(result))
+            for value, result in zip(yielded, kernel.outputs, strict=True)
+            if result.first_use is not None
+        ]
+        places = assign(wanted, steps, own)
+        shape = iteration_shape(steps)
+        grid = None if shape is None else cut(shape, steps)
+        if grid is None:
+            Straight(emitter, steps, places).write()
+        else:
+            write_tiles(emitter, steps, grid, places, kernel.label.data)
+        emitter.clock += 1
+        emitter.touch(inner.values())
+        emitter.touch(self.values[r] for r in kernel.outputs if r in self.values)
+
+    def _place(self, result: SSAValue) -> Place:
+        """Where a result of a kernel goes: a fresh array if the run yields it, or the workspace."""
+        ref = computed_like(tensor_type(result), result.name_hint)
+        self.values[result] = ref
+        if any(result is value for value in self._yielded):
+            place = Place(self.emitter.names.fresh(ref.hint, "y"), CALL, fresh=True)
+        else:
+            place = Place.of(self.emitter.buffer(ref.hint, ref.shape, ref.dtype))
+        place.hold(ref)
+        self.emitter.dtype(ref.dtype)
+        return place
+
+
+def _title(kernel: KernelOp) -> str:
+    inputs = ", ".join(_short(v) for v in kernel.inputs)
+    outputs = ", ".join(_short(v) for v in kernel.outputs)
+    return f"{kernel.kind.data} {kernel.label.data}: {inputs or '()'} -> {outputs}"
+
+
+def _short(value: SSAValue) -> str:
+    type = tensor_type(value)
+    return f"{dtypes.of_type(type)}{list(type.get_shape())}"
+
+
+# Loading.
+
+
+def load(
+    lowered: Sequence[LoweredRun],
+    weights: Mapping[str, np.ndarray[Any, Any]],
+    pool: support.Pool,
+) -> dict[str, Callable[..., Any]]:
+    """
+    The functions of some runs, by name: `entry`, and `entry_scratch` where there is a workspace.
+
+    They may be called from several threads at once, each call with a workspace of its own.
+    NumPy's floating-point warnings are the caller's affair: call it in `support.quiet_context()`,
+    which costs a tenth of what `np.errstate` does.
+    """
+    functions: dict[str, Callable[..., Any]] = {}
+    for run in lowered:
+        namespace = _namespace(run, weights, pool)
+        exec(compile(run.source, f"<fuel {run.entry}>", "exec"), namespace)
+        functions[run.entry] = namespace[run.entry]
+        if run.scratch:
+            functions[f"{run.entry}_scratch"] = namespace[f"{run.entry}_scratch"]
+    return functions
+
+
+def _namespace(
+    run: LoweredRun, weights: Mapping[str, np.ndarray[Any, Any]], pool: support.Pool
+) -> dict[str, Any]:
+    """The globals of a run's source."""
+    import ml_dtypes
+
+    namespace: dict[str, Any] = {
+        "np": np,
+        "ml_dtypes": ml_dtypes,
+        "support": support,
+        "pool": pool,
+        **run.constants,
+    }
+    for name, use in run.weights.items():
+        array = memory.weight(
+            key=use.key,
+            weights=weights,
+            shape=tuple(use.type.get_shape()),
+            dtype=dtypes.of_type(use.type).numpy,
+        )
+        namespace[name] = np.asarray(array, order="C")
+    return namespace

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+What generated code calls besides NumPy: memory, and elementwise functions that no ufunc computes.
+
+The functions fill `out`; `t`, `bits` and `mask` are arrays of its shape that they may overwrite.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from fuel_dialect.reference.indexing import check_indices
+from fuel_dialect.reference.precision import Array, convert
+from fuel_lowering.numpy.buffers import ALIGNMENT
+from fuel_lowering.numpy.pool import Pool, quiet_context
+from fuel_lowering.numpy.special import erf, erf64, gelu, gelu64
+
+__all__ = [
+    "Pool",
+    "arena",
+    "check_indices",
+    "convert",
+    "erf",
+    "erf64",
+    "gather",
+    "gelu",
+    "gelu64",
+    "masked_fill",
+    "quiet_context",
+    "saturate",
+    "truncating_divide",
+    "view",
+    "where",
+]
+
+FEW = 2048
+"""Elements up to which a masked copy is faster than arithmetic on the bits."""
+
+
+def arena(bytes: int) -> Array:
+    """Uninitialised bytes that start at an aligned address."""
+    memory = np.empty(bytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + bytes]
+
+
+def view(arena: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A row-major array that lies in an arena."""
+    bytes = prod(shape) * dtype.itemsize
+    return arena[offset : offset + bytes].view(dtype).reshape(shape)
+
+
+def where(mask: Array, on_true: Array, on_false: Array, out: Array, bits: Array) -> None:
+    """
+    Select without branches, which random masks would mispredict.
+
+    `out` may be `on_true`.
+    """
+    if out.size < FEW:
+        if out is on_true:
+            np.copyto(out, on_false, where=np.logical_not(mask))
+            return
+        np.copyto(out, on_false)
+        np.copyto(out, on_true, where=mask)
+        return
+    kind = bits.dtype
+    a, b, result = on_true.view(kind), on_false.view(kind), out.view(kind)
+    np.copyto(bits, mask)
+    np.negative(bits, bits)
+    np.bitwise_xor(a, b, result)
+    np.bitwise_and(result, bits, result)
+    np.bitwise_xor(result, b, result)
+
+
+def masked_fill(x: Array, mask: Array, value: Array, out: Array, bits: Array) -> None:
+    """`value` where the mask is true, else x. `out` may be `x`."""
+    if out.size < FEW:
+        if out is not x:
+            np.copyto(out, x)
+        np.copyto(out, value, where=mask)
+        return
+    kind = bits.dtype
+    a, b, result = x.view(kind), value.view(kind), out.view(kind)
+    np.copyto(bits, mask)
+    np.subtract(bits, kind.type(1), bits)
+    np.bitwise_xor(a, b, result)
+    np.bitwise_and(result, bits, result)
+    np.bitwise_xor(result, b, result)
+
+
+def truncating_divide(a: Array, b: Array, out: Array, t: Array, mask: Array) -> None:
+    """Signed division toward zero; x / 0 is 0 and MIN / -1 is MIN. `out` may be `a` or `b`."""
+    np.bitwise_xor(a, b, t)
+    np.less(t, 0, mask)
+    np.remainder(a, b, t)
+    np.logical_and(mask, t, mask)
+    np.floor_divide(a, b, out)
+    np.add(out, mask, out)
+
+
+def saturate(x: Array, out: Array, t: Array, mask: Array) -> None:
+    """Float to integer: truncates, saturates, NaN gives 0. `t` is f64."""
+    limits = np.iinfo(out.dtype)
+    np.copyto(t, x, casting="unsafe")
+    np.maximum(t, float(limits.min), out=t)
+    above = float(limits.max)
+    if above == limits.max:
+        np.minimum(t, above, out=t)
+    np.copyto(out, t, casting="unsafe")
+    if above != limits.max:
+        np.greater_equal(t, above, mask)
+        np.copyto(out, limits.max, where=mask)
+    np.not_equal(x, x, mask)
+    np.copyto(out, 0, where=mask)
+
+
+def gather(x: Array, indices: Array, dim: int, out: Array) -> None:
+    """`out[p] = x[p with coordinate dim replaced by indices[p]]`, the indices being in range."""
+    window = tuple(slice(None if d == dim else n) for d, n in enumerate(indices.shape))
+    np.copyto(out, np.take_along_axis(x[window], indices.astype(np.intp), axis=dim))

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Values of a run while it is being lowered, and the NumPy expressions of views.
+
+A `broadcast_to` is left implicit: the array keeps its extents, the value knows its shape. Ufuncs
+broadcast by themselves; what else reads the value asks for the whole array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Operation
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import LoweringError
+from fuel_dialect.layout import Layout
+from fuel_dialect.ops.base import AnyTensor, int_value, tensor_type
+from fuel_dialect.ops.shape import (
+    BroadcastToOp,
+    FlipOp,
+    PermuteOp,
+    ReshapeOp,
+    SliceOp,
+    SqueezeOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
+from fuel_dialect.traits import FreeWhenContiguous, ViewOp
+from fuel_lowering.numpy.buffers import Buffer
+
+MODULE, SCRATCH, CALL = 0, 1, 2
+"""Where a value is known: when loaded, per workspace, per call; deeper levels are loop bodies."""
+
+
+@dataclass(eq=False)
+class Ref:
+    """
+    A value: computed by a step, given under a name, or a view (`expression`) of another.
+
+    `layout` is of the array NumPy holds, relative to its buffer; `shape` is the value's.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layout: Layout
+    hint: str | None = None
+    text: str | None = None
+    home: int = CALL
+    buffer: Buffer | None = None
+    base: Ref | None = None
+    expression: str = "{}"
+    copies: bool = False
+    """Whether evaluating the expression copies: then it is evaluated where it is read."""
+    splat: np.ndarray[Any, Any] | None = None
+    """The rank-0 array behind a value that is the same everywhere."""
+    views: dict[str, Ref] = field(default_factory=dict)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return self.layout.shape
+
+    @property
+    def is_whole(self) -> bool:
+        return self.extents == self.shape
+
+    @property
+    def root(self) -> Ref:
+        """The value whose memory this shows."""
+        ref = self
+        while ref.base is not None:
+            ref = ref.base
+        return ref
+
+    def view(self, expression: str, layout: Layout, copies: bool = False) -> Ref:
+        """The value that an expression of this array gives; the same one when asked again."""
+        if expression == "{}":
+            return Ref(layout.shape, self.dtype, layout, self.hint, base=self)
+        if expression not in self.views:
+            self.views[expression] = Ref(
+                layout.shape,
+                self.dtype,
+                layout,
+                self.hint,
+                base=self,
+                expression=expression,
+                copies=copies,
+            )
+        return self.views[expression]
+
+    def reshape(self, shape: tuple[int, ...]) -> Ref:
+        if shape == self.extents:
+            return self
+        extents = ", ".join(map(str, shape)) or "()"
+        copies = not self.layout.is_contiguous
+        return self.view(f"{{}}.reshape({extents})", Layout.contiguous(shape), copies)
+
+
+def computed(shape: tuple[int, ...], dtype: np.dtype[Any], hint: str | None = None) -> Ref:
+    """A value that a step will compute."""
+    return Ref(shape, dtype, Layout.contiguous(shape), hint)
+
+
+def computed_like(type: AnyTensor, hint: str | None) -> Ref:
+    return computed(type.get_shape(), dtypes.of_type(type).numpy, hint)
+
+
+def whole(ref: Ref) -> Ref:
+    """The value as an array of its full shape."""
+    if ref.is_whole:
+        return ref
+    padded = ref.layout.broadcast_to(ref.shape)
+    return ref.view(f"np.broadcast_to({{}}, {ref.shape})", padded)
+
+
+def is_view(op: Operation) -> bool:
+    """Whether the op costs nothing here: a view, or a reshape."""
+    return isinstance(op, ViewOp | ReshapeOp)
+
+
+def view_of(op: Operation, source: Ref) -> Ref:
+    """The value of a view op. Raises `LoweringError` for a kind that this target does not know."""
+    shape = tensor_type(op.results[0]).get_shape()
+    if isinstance(op, BroadcastToOp):
+        return Ref(shape, source.dtype, source.layout, source.hint, base=source)
+    source = whole(source)
+    if op.has_trait(FreeWhenContiguous):
+        return source.reshape(tuple(shape))
+    for kind, expression in EXPRESSIONS.items():
+        if isinstance(op, kind):
+            layout = cast(ViewOp, op).derive_layout(source.layout)
+            return source.view("{}" + expression(op, len(source.extents)), layout)
+    raise LoweringError(
+        f"{op.name}: the numpy target has no expression for this view of {op.operands[0].type}"
+    )
+
+
+def _at(dim: int, index: str) -> str:
+    return f"[{':, ' * dim}{index}]"
+
+
+def _permute(op: PermuteOp, rank: int) -> str:
+    axes = cast(DenseArrayBase, op.axes).get_values()
+    return f".transpose({', '.join(str(int(a)) for a in axes)})" if rank else ".transpose()"
+
+
+def _slice(op: SliceOp, rank: int) -> str:
+    start, length = int_value(op.start), int_value(op.length)
+    return _at(int_value(op.dim), f"{start}:{start + length}")
+
+
+EXPRESSIONS: dict[type[Operation], Callable[[Any, int], str]] = {
+    TransposeOp: lambda op, rank: ".T" if rank == 2 else ".swapaxes(-1, -2)",
+    PermuteOp: _permute,
+    SliceOp: _slice,
+    UnsqueezeOp: lambda op, rank: _at(int_value(op.dim), "None"),
+    SqueezeOp: lambda op, rank: _at(int_value(op.dim), "0, ..."),
+    FlipOp: lambda op, rank: _at(int_value(op.dim), "::-1"),
+}
+"""What a view op appends to the name of its operand."""

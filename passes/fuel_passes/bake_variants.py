@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-bake-variants`: decisions between kernels of one device, taken where they are clear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from fuel_dialect.canonicalization import DropOperands, inline_arm
+from fuel_dialect.errors import FuelPassError
+from fuel_dialect.ops.control import BranchOp
+from fuel_passes.strip_plan import is_planned_branch
+
+
+@dataclass(frozen=True)
+class BakeVariantsPass(ModulePass):
+    """
+    Drops arms that are too dear, from branches that a pass made and whose arms share one device.
+
+    An arm stays if its price is at most `within` times the cheapest; a single arm that stays is put
+    in place of the branch, otherwise the order is kept. A branch with an unpriced arm becomes its
+    arm 0: an unknown price is no reason to leave it. A person's branches stay, and so do branches
+    between devices: these are for the picker.
+
+    What is baked is the program from then on; `fuel-strip-plan` cannot bring dropped arms back.
+
+    Option: `within=W`, W >= 1 (default 1.5).
+    """
+
+    name = "fuel-bake-variants"
+
+    within: int | float = 1.5
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.within >= 1:
+            raise FuelPassError(f"fuel-bake-variants: within must be >= 1, got {self.within}")
+        if any(_is_variant_branch(inner) for inner in op.walk()):
+            walker = PatternRewriteWalker(
+                Bake(self.within), walk_regions_first=True, apply_recursively=False
+            )
+            walker.rewrite_module(op)
+
+
+def _is_variant_branch(op: Operation) -> bool:
+    if not isinstance(op, BranchOp) or not is_planned_branch(op):
+        return False
+    return len({arm.target.device for arm in op.arms}) == 1
+
+
+def kept_arms(op: BranchOp, within: float) -> list[int]:
+    """Positions of the arms that may still turn out the best."""
+    prices = [arm.price_ns for arm in op.arms]
+    known = [price for price in prices if price is not None]
+    if len(known) < len(prices):
+        return [0]
+    limit = within * min(known)
+    return [index for index, price in enumerate(known) if price <= limit]
+
+
+class Bake(RewritePattern):
+    """A branch between variants loses the arms that are too dear."""
+
+    def __init__(self, within: float):
+        self.within = within
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: BranchOp, rewriter: PatternRewriter) -> None:
+        if not _is_variant_branch(op):
+            return
+        kept = kept_arms(op, self.within)
+        if len(kept) == 1:
+            inline_arm(op, kept[0], rewriter)
+        elif len(kept) < len(op.arms):
+            _keep(op, kept, rewriter)
+
+
+def _keep(op: BranchOp, kept: list[int], rewriter: PatternRewriter) -> None:
+    for index, region in enumerate(list(op.arm_regions)):
+        if index not in kept:
+            op.detach_region(region).erase()
+    op.properties["arms"] = ArrayAttr([op.arms.data[index] for index in kept])
+    rewriter.notify_op_modified(op)
+    DropOperands().match_and_rewrite(op, rewriter)

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-fork-variants`: where different kernels compute the same values, they become arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import cast
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.rewriter import InsertPoint
+
+from fuel_dialect.attributes import ArmAttr, TargetAttr, TopologyAttr
+from fuel_dialect.canonicalization import DropOperands, SinkLeaves
+from fuel_dialect.errors import FuelPassError
+from fuel_dialect.ops.base import FuelOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, YieldOp
+from fuel_dialect.targets.description import TargetDescription, description_of
+from fuel_dialect.traits import DecomposableOp, Elementwise, RowWise, ViewOp
+from fuel_passes.form_kernels import form_kernels, label_of
+from fuel_passes.outline import Outliner, erase_dead, is_leaf, is_splat
+from fuel_passes.plan.prices import elements_of, is_tiled, kernel_ns, op_ns, ops_ns
+from fuel_passes.plan.serving import sites_of
+from fuel_passes.plan.topology import resolve
+from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.walk import functions
+
+KERNELS_PER_ARM = 20
+"""Planned arms stay under one in so many kernels: 5 %."""
+
+
+@dataclass(frozen=True)
+class ForkVariantsPass(ModulePass):
+    """
+    Turns a kernel that could be computed by other kernels on its target into a `fuel.branch`.
+
+    A `pointwise` kernel of two elementwise ops or more is also one `library` call per op; a
+    row-wise `library` op with a decomposition (softmax, the norms) is also the kernels of that.
+    Both forms are priced; the fork is made if the dearer is within `reach` of the cheaper. Kernels
+    of one tile or less are not forked: there both forms run the same calls. Kernels in arms that a
+    pass made are not forked again.
+
+    Arm 0 is the kernel as written, whatever the prices are: `fuel-strip-plan` gives arm 0 back, so
+    it must be the program. (`fuel-bake-variants` reads the prices, not the order.) With
+    `cheapest-first=true` the arms are sorted by price instead, and stripping the plan then leaves
+    the cheapest form.
+
+    Arms that passes added stay under 5 % of a function's kernels, one always allowed; where more
+    would fork, those whose prices lie closest stay, because there a measurement is most likely to
+    decide.
+
+    Options: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `reach=R`, R >= 1
+    (default 4); `max-branches=N`, the most forks in a function besides the 5 %;
+    `cheapest-first=true|false`.
+    """
+
+    name = "fuel-fork-variants"
+
+    topology: str | None = None
+    reach: int | float = 4.0
+    max_branches: int | None = None
+    cheapest_first: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.reach >= 1:
+            raise FuelPassError(f"fuel-fork-variants: reach must be >= 1, got {self.reach}")
+        if self.max_branches is not None and self.max_branches < 0:
+            raise FuelPassError(
+                f"fuel-fork-variants: max-branches must be >= 0, got {self.max_branches}"
+            )
+        topology = resolve(op, self.topology)
+        for function in functions(op):
+            self._fork(function, topology)
+
+    def _fork(self, function: FuncOp, topology: TopologyAttr) -> None:
+        allowed = _allowed(function)
+        if self.max_branches is not None:
+            allowed = min(allowed, self.max_branches)
+        if allowed < 1:
+            return
+        near = [c for c in _choices(function, topology) if c.ratio <= self.reach]
+        kept = {c.kernel: c for c in sorted(near, key=lambda c: c.ratio)[:allowed]}
+        if not kept:
+            return
+        pattern = Fork(kept, _fresh_ids(function), self.cheapest_first)
+        PatternRewriteWalker(pattern, apply_recursively=False).rewrite_region(function.body)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Another way to compute what a kernel computes."""
+
+    why: str
+    price: Callable[[KernelOp, TargetDescription], int]
+    block: Callable[[KernelOp], Block]
+    """The kernels of it in a block of their own, with the arguments and results of the kernel."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel that may be forked: its target, the other way, and both prices."""
+
+    kernel: KernelOp
+    target: TargetAttr
+    way: Way
+    written_ns: int
+    other_ns: int
+
+    @property
+    def ratio(self) -> float:
+        """The dearer price over the cheaper."""
+        low, high = sorted((self.written_ns, self.other_ns))
+        return high / max(low, 1)
+
+
+def _choices(function: FuncOp, topology: TopologyAttr) -> Iterator[Choice]:
+    for site in sites_of(function, topology):
+        if site.planned or not site.targets:
+            continue
+        for op in site.block.ops:
+            if not isinstance(op, KernelOp):
+                continue
+            choice = _choice(op, site.targets)
+            if choice is not None:
+                yield choice
+
+
+def _choice(kernel: KernelOp, targets: tuple[TargetAttr, ...]) -> Choice | None:
+    pin = kernel.placement
+    target = next((t for t in targets if pin is None or t.device == pin), None)
+    description = target and description_of(target.backend.data)
+    if target is None or description is None:
+        return None
+    if not any(is_tiled(elements_of(result), description) for result in kernel.outputs):
+        return None
+    way = way_of(kernel)
+    if way is None:
+        return None
+    return Choice(
+        kernel, target, way, kernel_ns(kernel, description), way.price(kernel, description)
+    )
+
+
+def way_of(kernel: KernelOp) -> Way | None:
+    """The other way to compute a kernel, if there is one."""
+    work = [op for op in kernel.body.block.ops if not _is_carried(op)]
+    if kernel.kind.data == "pointwise":
+        return CALL_PER_OP if len(work) > 1 else None
+    if kernel.kind.data != "library" or len(work) != 1:
+        return None
+    (op,) = work
+    return DECOMPOSED if isinstance(op, DecomposableOp) and op.has_trait(RowWise) else None
+
+
+def _is_carried(op: Operation) -> bool:
+    """Whether an op of a kernel only brings operands and results: views, splats, the yield."""
+    return not op.results or isinstance(op, ViewOp) or is_leaf(op.results[0])
+
+
+# One library call per op.
+
+
+def _calls_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    return sum(op_ns(op, target) for op in kernel.body.block.ops if op.has_trait(Elementwise))
+
+
+def _call_per_op(kernel: KernelOp) -> Block:
+    block = _copy_of_body(kernel)
+    clones = _views_and_splats(block)
+    for op in list(block.ops):
+        if not isinstance(op, FuelOp) or not op.has_trait(Elementwise):
+            continue
+        following = op.next_op
+        assert following is not None
+        outliner = Outliner(lambda value: value in clones or is_splat(value))
+        outliner.add(op)
+        properties: dict[str, Attribute] = {
+            "kind": StringAttr("library"),
+            "label": StringAttr(label_of([op])),
+        }
+        if kernel.placement is not None:
+            properties["placement"] = kernel.placement
+        outliner.finish(KernelOp, properties, following)
+    erase_dead([op for op in block.ops if _is_carried(op) and op.results])
+    return block
+
+
+def _views_and_splats(block: Block) -> set[SSAValue]:
+    return {op.results[0] for op in block.ops if op.results and _is_carried(op)}
+
+
+CALL_PER_OP = Way("one library call per op", _calls_ns, _call_per_op)
+
+
+# The decomposition of a row-wise op.
+
+
+def _decomposed_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    return ops_ns(_decomposed(kernel).ops, target)
+
+
+def _decomposed(kernel: KernelOp) -> Block:
+    block = _copy_of_body(kernel)
+    for op in list(block.ops):
+        if isinstance(op, DecomposableOp):
+            _replace_by_decomposition(op)
+    form_kernels(block)
+    return block
+
+
+def _replace_by_decomposition(op: DecomposableOp) -> None:
+    values = op.decompose(Builder(InsertPoint.before(op)))
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    block = op.parent
+    assert block is not None
+    block.erase_op(op)
+
+
+DECOMPOSED = Way("decomposed", _decomposed_ns, _decomposed)
+
+
+def _copy_of_body(kernel: KernelOp) -> Block:
+    region = kernel.body.clone()
+    return region.detach_block(region.block)
+
+
+# Forking.
+
+
+def _written(kernel: KernelOp) -> Block:
+    """A block that holds a copy of the kernel."""
+    block = Block(arg_types=[value.type for value in kernel.inputs])
+    for argument, value in zip(block.args, kernel.inputs, strict=True):
+        argument.name_hint = value.name_hint
+    copy = kernel.clone(dict(zip(kernel.inputs, block.args, strict=True)))
+    copy.operands = block.args
+    block.add_ops([copy, YieldOp(*copy.results)])
+    return block
+
+
+class Fork(RewritePattern):
+    """A kernel with a choice becomes a branch."""
+
+    def __init__(
+        self, choices: Mapping[KernelOp, Choice], ids: Iterator[str], cheapest_first: bool
+    ):
+        self.choices = choices
+        self.ids = ids
+        self.cheapest_first = cheapest_first
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, KernelOp) or op not in self.choices:
+            return
+        arms = _arms(self.choices[op])
+        if self.cheapest_first:
+            arms.sort(key=lambda arm: arm[0].price.data)
+        branch = BranchOp(next(self.ids), op.inputs, op.result_types, arms)
+        for old, new in zip(op.results, branch.results, strict=True):
+            new.name_hint = old.name_hint
+        leaves = [cast(Operation, v.owner) for v in dict.fromkeys(op.inputs) if is_leaf(v)]
+        rewriter.replace(op, branch)
+        SinkLeaves().match_and_rewrite(branch, rewriter)
+        DropOperands().match_and_rewrite(branch, rewriter)
+        erase_dead(leaves)
+
+
+def _arms(choice: Choice) -> list[tuple[ArmAttr, Region]]:
+    kernel, way = choice.kernel, choice.way
+    return [
+        (_arm(choice, choice.written_ns, "as written"), Region(_written(kernel))),
+        (_arm(choice, choice.other_ns, way.why), Region(way.block(kernel))),
+    ]
+
+
+def _arm(choice: Choice, price: int, why: str) -> ArmAttr:
+    return ArmAttr.of(choice.target, price, f"{ForkVariantsPass.name}: {why}")
+
+
+def _fresh_ids(function: FuncOp) -> Iterator[str]:
+    taken = {op.id.data for op in function.walk() if isinstance(op, BranchOp)}
+    return (id for id in (f"d{n}" for n in count()) if id not in taken)
+
+
+def _allowed(function: FuncOp) -> int:
+    """How many planned arms may still be added to a function."""
+    kernels = arms = 0
+    pending: list[Collection[Operation]] = [list(b.ops) for b in function.body.blocks]
+    while pending:
+        for op in pending.pop():
+            kernels += isinstance(op, KernelOp)
+            if isinstance(op, BranchOp):
+                planned = is_planned_branch(op)
+                arms += (len(op.arms) - 1) * planned
+                regions = op.arm_regions[:1] if planned else op.arm_regions
+                pending += [list(region.block.ops) for region in regions]
+    return max(1, (kernels - 1) // KERNELS_PER_ARM) - arms

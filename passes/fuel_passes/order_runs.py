@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-order-runs`: long work first, devices alternating."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+
+from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.traits import Leaf, Transfer
+from fuel_passes.order import direct_dependencies, reorder
+from fuel_passes.walk import plan_blocks
+
+
+@dataclass(frozen=True)
+class OrderRunsPass(ModulePass):
+    """
+    Orders runs, branches and transfers so that a device gets its heavy work before the host waits.
+
+    Among the items whose inputs are ready, the one with the heaviest work downstream goes first,
+    then one on another device than the last, then the earliest in the block (section 3.6 of the run
+    catalogue). A block on one device keeps its order. Values cannot change.
+    """
+
+    name = "fuel-order-runs"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for block in plan_blocks(op):
+            order_runs(block)
+
+
+def order_runs(block: Block) -> None:
+    """Order the items of one block."""
+    ends = [op for op in block.ops if op.has_trait(Leaf) or op.has_trait(IsTerminator)]
+    fixed = set(ends)
+    items = [op for op in block.ops if op not in fixed]
+    if len({device_of(op) for op in items}) <= 1:
+        return
+    before = {
+        op: [d for d in dict.fromkeys(direct_dependencies(op, block)) if d not in fixed]
+        for op in items
+    }
+    order = alternating(items, before)
+    leaves = [op for op in ends if op.has_trait(Leaf)]
+    reorder(block, [*leaves, *order, *(op for op in ends if op not in set(leaves))])
+
+
+def device_of(op: Operation) -> TargetAttr | None:
+    """The target of a run; None for what has none of its own."""
+    return op.target if isinstance(op, RunOp) else None
+
+
+def size_of(op: Operation) -> int:
+    """Kernels in an item: a transfer has none, a branch those of its first arm."""
+    if op.has_trait(Transfer):
+        return 0
+    inner = op.arm_regions[0].walk() if isinstance(op, BranchOp) else op.walk()
+    return sum(isinstance(o, KernelOp) for o in inner)
+
+
+def alternating(
+    items: list[Operation], before: dict[Operation, list[Operation]]
+) -> list[Operation]:
+    """Kahn's algorithm; the key is (heaviest work downstream, same device as the last, place)."""
+    weight = {op: size_of(op) for op in items}
+    for op in reversed(items):
+        for earlier in before[op]:
+            weight[earlier] = max(weight[earlier], weight[op])
+    place = {op: index for index, op in enumerate(items)}
+    waiting = {op: len(before[op]) for op in items}
+    after: dict[Operation, list[Operation]] = {op: [] for op in items}
+    for op in items:
+        for earlier in before[op]:
+            after[earlier].append(op)
+    ready = [op for op in items if not waiting[op]]
+    order: list[Operation] = []
+    while ready:
+        last = device_of(order[-1]) if order else None
+
+        def key(op: Operation, last: TargetAttr | None = last) -> tuple[int, bool, int]:
+            return -weight[op], bool(order) and device_of(op) == last, place[op]
+
+        chosen = min(ready, key=key)
+        ready.remove(chosen)
+        order.append(chosen)
+        for later in after[chosen]:
+            waiting[later] -= 1
+            if not waiting[later]:
+                ready.append(later)
+    return order

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-optimize`: the list of passes, nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from fuel_passes.bake_variants import BakeVariantsPass
+from fuel_passes.collector import paused_collector
+from fuel_passes.decompose import DecomposePass
+from fuel_passes.fork_variants import ForkVariantsPass
+from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.form_runs import FormRunsPass, Granularity
+from fuel_passes.order import OrderPass
+from fuel_passes.order_runs import OrderRunsPass
+from fuel_passes.promote_dtypes import PromoteDtypesPass
+from fuel_passes.simplify import SimplifyPass
+from fuel_passes.strip_plan import StripPlanPass
+
+Variants = Literal["bake", "keep"]
+Precision = Literal["fast", "exact"]
+
+
+@dataclass(frozen=True)
+class OptimizePass(ModulePass):
+    """
+    Turns a tensor program into an optimised module: runs of kernels, and branches of arms.
+
+    The result is IR that computes the same; applying the pass to it changes nothing, and it can
+    be planned again for another topology.
+
+    Options:
+    `variants=bake` (default) leaves a same-device choice of kernels only where their prices are so
+    near that a measurement could turn it; `variants=keep` keeps every variant.
+    `granularity=segment|chain`: see `fuel-form-runs`.
+    `topology="cpu"`: a preset, instead of the `fuel.topology` of the module.
+    `precision=exact` refuses a program that would need dtype promotion.
+    """
+
+    name = "fuel-optimize"
+
+    variants: Variants = "bake"
+    granularity: Granularity = "segment"
+    topology: str | None = None
+    precision: Precision = "fast"
+
+    def passes(self) -> tuple[ModulePass, ...]:
+        """The passes in order. The planner and its forks go after the variants are forked."""
+        topology = self.topology
+        bake = (BakeVariantsPass(),) if self.variants == "bake" else ()
+        return (
+            StripPlanPass(),
+            SimplifyPass(),
+            PromoteDtypesPass(topology=topology, precision=self.precision),
+            DecomposePass(topology=topology),
+            FormKernelsPass(),
+            ForkVariantsPass(topology=topology),
+            *bake,
+            OrderPass(),
+            FormRunsPass(granularity=self.granularity, topology=topology),
+            OrderRunsPass(),
+        )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        with paused_collector():
+            for inner in self.passes():
+                inner.apply(ctx, op)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+What ops, kernels, scans and branches cost on a target, in whole nanoseconds.
+
+A simple roofline: the longer of moving the bytes and doing the arithmetic, plus a fixed cost for
+each launch. Views and leaves are free. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, prod
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import FuelPassError
+from fuel_dialect.ops.base import AnyTensor, FuelOp, tensor_type
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
+from fuel_dialect.ops.indexing import IndexingOp
+from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.traits import (
+    Elementwise,
+    FreeWhenContiguous,
+    Leaf,
+    Reduction,
+    RowWise,
+    Transfer,
+    ViewOp,
+)
+
+Price = Callable[[Operation, TargetDescription], int]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is moved and computed."""
+
+    bytes: int = 0
+    operations: int = 0
+    """Weighted element operations."""
+    flops: int = 0
+
+
+def duration(work: Work, target: TargetDescription, threads: int = 1) -> int:
+    """Nanoseconds of one launch; `threads` share the element operations."""
+    return target.launch_ns + ceil(
+        max(
+            work.bytes / target.bytes_per_ns,
+            work.operations / (target.operations_per_ns * threads),
+            work.flops / target.flops_per_ns,
+        )
+    )
+
+
+def ops_ns(ops: Iterable[Operation], target: TargetDescription) -> int:
+    """Ops one after the other. Raises `FuelPassError` for an op that has no price."""
+    return sum(op_ns(op, target) for op in ops)
+
+
+def op_ns(op: Operation, target: TargetDescription) -> int:
+    """One op: a call by itself, or what its regions cost."""
+    price = price_of(type(op))
+    if price is None:
+        raise FuelPassError(f"{op.name} has no price; add its class or trait to plan/prices.py")
+    return price(op, target)
+
+
+@cache
+def price_of(kind: type[Operation]) -> Price | None:
+    """The rule that prices a kind of op."""
+    for base, price in _BY_CLASS:
+        if issubclass(kind, base):
+            return price
+    for trait, price in _BY_TRAIT:
+        if kind.has_trait(trait, value_if_unregistered=False):
+            return price
+    return None
+
+
+def size_of(type: AnyTensor) -> int:
+    """Bytes of a contiguous tensor."""
+    return _whole_bytes(prod(type.get_shape()) * _bits(type))
+
+
+def _bits(type: AnyTensor) -> int:
+    """Bits of one element; a mask takes a byte."""
+    dtype = dtypes.of_type(type)
+    return dtype.itemsize * 8 or dtype.bits
+
+
+def _whole_bytes(bits: int) -> int:
+    return -(-bits // 8)
+
+
+def elements_of(value: SSAValue) -> int:
+    """Elements of a tensor."""
+    return prod(tensor_type(value).get_shape())
+
+
+def is_tiled(elements: int, target: TargetDescription) -> bool:
+    """Whether so many elements are shared out over threads."""
+    return elements > target.tile
+
+
+def threads_for(elements: int, target: TargetDescription) -> int:
+    """How many threads work on so many elements."""
+    return target.threads if is_tiled(elements, target) else 1
+
+
+def _bytes_touched(op: Operation) -> int:
+    return sum(size_of(tensor_type(value)) for value in (*op.operands, *op.results))
+
+
+def _weight(op: Operation) -> int:
+    return op.WEIGHT if isinstance(op, FuelOp) else 1
+
+
+def _free(op: Operation, target: TargetDescription) -> int:
+    return 0
+
+
+def _elementwise(op: Operation, target: TargetDescription) -> int:
+    elements = elements_of(op.results[0])
+    bits = sum(_bits(tensor_type(value)) for value in (*op.operands, *op.results))
+    work = Work(_whole_bytes(elements * bits), _weight(op) * elements)
+    return duration(work, target)
+
+
+def _reduction(op: Operation, target: TargetDescription) -> int:
+    operations = _weight(op) * elements_of(op.operands[0])
+    return duration(Work(_bytes_touched(op), operations), target)
+
+
+def _row_wise(op: Operation, target: TargetDescription) -> int:
+    elements = elements_of(op.results[0])
+    work = Work(_bytes_touched(op), _weight(op) * elements)
+    return duration(work, target, threads_for(elements, target))
+
+
+def _matmul(op: Operation, target: TargetDescription) -> int:
+    inner = tensor_type(op.operands[0]).get_shape()[-1]
+    flops = 2 * inner * elements_of(op.results[0])
+    return duration(Work(_bytes_touched(op), flops=flops), target)
+
+
+def _data_movement(op: Operation, target: TargetDescription) -> int:
+    return duration(Work(2 * sum(size_of(tensor_type(r)) for r in op.results)), target)
+
+
+def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    """
+    A pointwise kernel moves each byte once; the other kinds are one call for each op.
+
+    All elementwise ops of a pointwise kernel have the shape of its results.
+    """
+    if kernel.kind.data != "pointwise":
+        return ops_ns(kernel.body.block.ops, target)
+    elements = max(map(elements_of, kernel.outputs), default=0)
+    read = sum(_bytes_read(argument) for argument in kernel.body.block.args)
+    written = sum(size_of(tensor_type(r)) for r in kernel.outputs)
+    weight = sum(_weight(op) for op in kernel.body.block.ops if op.has_trait(Elementwise))
+    work = Work(read + written, weight * elements)
+    return duration(work, target, threads_for(elements, target))
+
+
+def _bytes_read(argument: SSAValue) -> int:
+    """What a kernel reads of an argument: all of it, or only what its views show."""
+    shown = 0
+    for use in argument.uses:
+        reader = use.operation
+        is_view = isinstance(reader, ViewOp)
+        shown += size_of(tensor_type(reader.results[0] if is_view else argument))
+    return min(shown, size_of(tensor_type(argument)))
+
+
+def _kernel(op: Operation, target: TargetDescription) -> int:
+    assert isinstance(op, KernelOp)
+    return kernel_ns(op, target)
+
+
+def _run(op: Operation, target: TargetDescription) -> int:
+    assert isinstance(op, RunOp)
+    return ops_ns(op.body.block.ops, target)
+
+
+def _scan(op: Operation, target: TargetDescription) -> int:
+    assert isinstance(op, ScanOp)
+    return op.steps * ops_ns(op.body.block.ops, target)
+
+
+def _branch(op: Operation, target: TargetDescription) -> int:
+    assert isinstance(op, BranchOp)
+    return min(ops_ns(region.block.ops, target) for region in op.arm_regions)
+
+
+_BY_CLASS: tuple[tuple[type[Operation], Price], ...] = (
+    (KernelOp, _kernel),
+    (RunOp, _run),
+    (ScanOp, _scan),
+    (BranchOp, _branch),
+    (ViewOp, _free),
+    (MatmulOp, _matmul),
+    (ConcatOp, _data_movement),
+    (IndexingOp, _data_movement),
+)
+
+_BY_TRAIT: tuple[tuple[type, Price], ...] = (
+    (IsTerminator, _free),
+    (Leaf, _free),
+    (FreeWhenContiguous, _free),
+    (Elementwise, _elementwise),
+    (Reduction, _reduction),
+    (RowWise, _row_wise),
+    (Transfer, _data_movement),
+)

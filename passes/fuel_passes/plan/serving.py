@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which targets may run an op, and which of them have a kernel for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block
+
+from fuel_dialect import dtypes
+from fuel_dialect.attributes import TargetAttr, TopologyAttr
+from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
+from fuel_dialect.targets.description import TargetDescription, description_of
+from fuel_passes.walk import functions
+
+
+@dataclass(frozen=True)
+class Site:
+    """
+    A block whose ops a pass may change, and the targets that may run them.
+
+    No target where the enclosing arm is for a device outside the topology: such an arm is not
+    lowered here, so nothing is decided about it.
+    """
+
+    block: Block
+    targets: tuple[TargetAttr, ...]
+    planned: bool = False
+    """Whether the block is in an arm that a pass made, at any depth."""
+
+    @cached_property
+    def descriptions(self) -> tuple[TargetDescription, ...]:
+        """What is known of `targets`, in their order."""
+        found = (description_of(target.backend.data) for target in self.targets)
+        return tuple(d for d in found if d is not None)
+
+    def candidates(self, op: FuelOp) -> Sequence[TargetDescription]:
+        """Descriptions of those targets that the op's pin allows."""
+        pin = op.properties.get("placement")
+        if pin is None:
+            return self.descriptions
+        pairs = zip(self.targets, self.descriptions, strict=True)
+        return [d for target, d in pairs if target.device == pin]
+
+
+def sites(module: ModuleOp, topology: TopologyAttr) -> Iterator[Site]:
+    """Function bodies, arms and scan bodies, outer before inner; kernels and runs are closed."""
+    for function in functions(module):
+        yield from sites_of(function, topology)
+
+
+def sites_of(function: FuncOp, topology: TopologyAttr) -> Iterator[Site]:
+    """The sites of one function."""
+    everywhere = tuple(topology.targets)
+    pending = [Site(block, everywhere) for block in reversed(function.body.blocks)]
+    while pending:
+        site = pending.pop()
+        yield site
+        inner = [
+            s
+            for op in site.block.ops
+            if isinstance(op, RegionOp)
+            for s in _inner_sites(op, site, everywhere)
+        ]
+        pending += reversed(inner)
+
+
+def _inner_sites(op: RegionOp, site: Site, everywhere: Sequence[TargetAttr]) -> Iterator[Site]:
+    if isinstance(op, ScanOp):
+        yield Site(op.body.block, site.targets, site.planned)
+    if isinstance(op, BranchOp):
+        for arm, region in zip(op.arms, op.arm_regions, strict=True):
+            targets = (arm.target,) if arm.target in everywhere else ()
+            yield Site(region.block, targets, site.planned or arm.is_planned)
+
+
+def serves(op: FuelOp, target: TargetDescription) -> bool:
+    """Whether a target has a kernel for an op as it is."""
+    return serves_types(op, element_types(op), target)
+
+
+ElementTypes = tuple[Sequence[Attribute], Sequence[Attribute]]
+"""Element types of an op's operands and of its results."""
+
+
+def element_types(op: FuelOp) -> ElementTypes:
+    """The element types that an op has."""
+    return (
+        [tensor_type(o).element_type for o in op.operands],
+        [tensor_type(r).element_type for r in op.results],
+    )
+
+
+def serves_types(op: FuelOp, types: ElementTypes, target: TargetDescription) -> bool:
+    """Whether a target has a kernel for an op with these element types in place of its own."""
+    if target.lacks and op.mnemonic() in target.lacks:
+        return False
+    operands, results = types
+    known = target.element_types
+    if any(t not in known for t in operands) or any(t not in known for t in results):
+        return False
+    return target.mixed_floats or len(operands) < 2 or not _mixes_floats(operands)
+
+
+def _mixes_floats(types: Sequence[Attribute]) -> bool:
+    first = types[0]
+    if all(t is first for t in types):
+        return False
+    floats = {t for t in types if dtypes.of_type(t).is_float}
+    return len(floats) > 1
+
+
+def describe(targets: Sequence[TargetDescription]) -> str:
+    """What targets serve, for an error message."""
+    return "; ".join(f"{t.name} serves {', '.join(t.dtypes)}" for t in targets)

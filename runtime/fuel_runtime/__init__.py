@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""From code to results: sessions, executables, devices and reports."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuel_runtime.executable import Executable
+    from fuel_runtime.report import Report
+    from fuel_runtime.session import Session
+    from fuel_runtime.weights import load_arrays, save_arrays
+
+__all__ = ["Executable", "Report", "Session", "load_arrays", "save_arrays"]
+
+_HOME = {
+    "Executable": "fuel_runtime.executable",
+    "Report": "fuel_runtime.report",
+    "Session": "fuel_runtime.session",
+    "load_arrays": "fuel_runtime.weights",
+    "save_arrays": "fuel_runtime.weights",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+What a function takes and gives, and how the objects of a call become its arguments.
+
+The generated driver looks at well-formed NumPy arguments itself; everything else comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.irdl import VerificationContext
+from xdsl.utils.exceptions import VerifyException
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import ArgumentError, DTypeError, ProgramError
+from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+    from xdsl.dialects.func import FuncOp
+    from xdsl.ir import Attribute
+
+    from fuel_dialect.dtypes import DType
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Missing:
+    """The value of an argument that a call did not give by position."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+MISSING: Final = Missing()
+
+
+@dataclass(frozen=True)
+class Port:
+    """One argument, result or weight: its name and type."""
+
+    name: str
+    type: AnyTensor
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return dtypes.of_type(self.type)
+
+    @cached_property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy type of the elements."""
+        return self.dtype.numpy
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return tuple(self.type.get_shape())
+
+    def __str__(self) -> str:
+        return f"{self.name}: {describe(self.dtype.name, self.shape)}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments and results of a function, in order."""
+
+    entry: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    @staticmethod
+    def of(function: FuncOp) -> Signature:
+        """
+        Read `fuel.name` of arguments and results; the others are `arg0`.. and `result0`..
+
+        Raises `ProgramError` for a value that is no tensor that NumPy can hold, and for a name
+        that is used twice.
+        """
+        entry = function.sym_name.data
+        type = function.function_type
+        return Signature(
+            entry,
+            _ports(entry, "argument", "arg", type.inputs.data, function.arg_attrs),
+            _ports(entry, "result", "result", type.outputs.data, function.res_attrs),
+        )
+
+    def __str__(self) -> str:
+        inputs, outputs = (", ".join(map(str, p)) for p in (self.inputs, self.outputs))
+        return f"{self.entry}({inputs}) -> ({outputs})"
+
+
+def describe(dtype: str, shape: Sequence[int]) -> str:
+    """The dtype and shape of an array, as all messages give it: `f32[8, 16]`."""
+    return f"{dtype}{list(shape)}"
+
+
+def _ports(
+    entry: str,
+    what: str,
+    prefix: str,
+    types: Sequence[Attribute],
+    attributes: ArrayAttr[DictionaryAttr] | None,
+) -> tuple[Port, ...]:
+    given = [{} for _ in types] if attributes is None else [a.data for a in attributes.data]
+    ports: dict[str, Port] = {}
+    for index, (type, extra) in enumerate(zip(types, given, strict=True)):
+        label = extra.get("fuel.name")
+        name = label.data if isinstance(label, StringAttr) else f"{prefix}{index}"
+        if name in ports:
+            raise ProgramError(f"{entry}: two {what}s are called {name!r}")
+        ports[name] = _port(f"{entry}: {what} {index} ({name})", name, type)
+    return tuple(ports.values())
+
+
+def _port(where: str, name: str, type: Attribute) -> Port:
+    try:
+        ANY_TENSOR.verify(type, VerificationContext())
+        port = Port(name, cast(AnyTensor, type))
+        _ = port.numpy
+    except (VerifyException, DTypeError) as error:
+        raise ProgramError(f"{where}: {error}") from None
+    return port
+
+
+def bind(
+    signature: Signature,
+    positional: Sequence[object],
+    rest: Sequence[object],
+    named: Mapping[str, object],
+) -> tuple[Array, ...]:
+    """
+    The arrays of a call, in order: `positional` holds `MISSING` for what was not given so.
+
+    `rest` are positional arguments beyond the last, `named` those given by keyword. Raises
+    `ArgumentError` that names the argument, what was expected and what was given.
+    """
+    given = [value for value in positional if value is not MISSING]
+    entry, ports = signature.entry, signature.inputs
+    if rest:
+        count = len(ports) + len(rest)
+        raise ArgumentError(f"{entry} takes {_takes(signature)}; got {count} arguments")
+    values = dict(zip((port.name for port in ports), given, strict=False))
+    for name, value in named.items():
+        if name in values:
+            raise ArgumentError(f"{entry}: argument {name!r} is given twice")
+        values[name] = value
+    check_names(signature, values)
+    return tuple(
+        as_array(values[port.name], port, f"{entry}: argument {index} ({port.name})")
+        for index, port in enumerate(ports)
+    )
+
+
+def check_names(signature: Signature, values: Mapping[str, object]) -> None:
+    """Raise `ArgumentError` unless there is a value for each argument and none besides."""
+    entry, names = signature.entry, [port.name for port in signature.inputs]
+    unknown = sorted(values.keys() - set(names))
+    if unknown:
+        listed = ", ".join(map(repr, unknown))
+        raise ArgumentError(f"{entry} has no argument {listed}; it takes {_takes(signature)}")
+    missing = [name for name in names if name not in values]
+    if missing:
+        listed = ", ".join(map(repr, missing))
+        raise ArgumentError(f"{entry} takes {_takes(signature)}; missing: {listed}")
+
+
+def _takes(signature: Signature) -> str:
+    ports = signature.inputs
+    if not ports:
+        return "no arguments"
+    return f"{len(ports)} argument{'s' * (len(ports) > 1)} ({', '.join(map(str, ports))})"
+
+
+def as_array(value: object, port: Port, label: str) -> Array:
+    """
+    A value as an array of the port's dtype and shape, without a copy where it is one already.
+
+    Arrays, and objects with `__array__` or `__dlpack__`, must have the dtype. Python numbers and
+    sequences of them take it if it can hold their values; only floats are rounded. Raises
+    `ArgumentError`, whose message starts with `label`.
+    """
+    by_value = isinstance(value, bool | int | float | list | tuple) and not isinstance(
+        value, np.generic
+    )
+    array = _read(value, port, label)
+    if array.shape != port.shape:
+        raise _mismatch(array, port, label)
+    if array.dtype == port.numpy:
+        return array
+    if by_value and array.dtype.kind != "c":
+        return _converted(array, port, label)
+    if array.dtype.newbyteorder("=") == port.numpy:
+        return array.astype(port.numpy)
+    raise _mismatch(array, port, label)
+
+
+def _read(value: object, port: Port, label: str) -> Array:
+    """Any object as an array of numbers, of whatever dtype and shape."""
+    reason = ""
+    try:
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            array = np.from_dlpack(cast(Any, value))
+        else:
+            array = np.asarray(value)
+        if array.dtype.kind not in "OSUMm":
+            return array
+    except (TypeError, ValueError, AttributeError, BufferError, RuntimeError) as error:
+        reason = f": {str(error).partition(chr(10))[0]}"
+    expected = describe(port.dtype.name, port.shape)
+    raise ArgumentError(
+        f"{label}: expected {expected}, got {type(value).__name__}, "
+        f"which cannot be read as an array of numbers{reason}"
+    )
+
+
+def _mismatch(array: Array, port: Port, label: str) -> ArgumentError:
+    try:
+        dtype = dtypes.of(array.dtype).name
+    except DTypeError:
+        dtype = array.dtype.name
+    expected, got = describe(port.dtype.name, port.shape), describe(dtype, array.shape)
+    return ArgumentError(f"{label}: expected {expected}, got {got}")
+
+
+def _converted(array: Array, port: Port, label: str) -> Array:
+    """Python numbers in the port's dtype, if it holds their values."""
+    with np.errstate(all="ignore"):
+        converted = array.astype(port.numpy)
+        back = converted.astype(array.dtype)
+    kept = back == array
+    if array.dtype.kind == "f" and port.dtype.kind in ("float", "storage"):
+        kept |= np.isfinite(back) | ~np.isfinite(array)
+    if not np.all(kept):
+        raise ArgumentError(f"{label}: {array[~kept].flat[0]} is not a value of {port.dtype}")
+    return converted

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What an executable is made of, and which arm of each branch it runs and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """A device that was asked for; `absent` says why it is not there, and is empty if it is."""
+
+    device: str
+    absent: str = ""
+
+
+@dataclass(frozen=True)
+class ArmReport:
+    """One arm; `why_not` is empty for the arm that is chosen."""
+
+    arm: int
+    target: str
+    price_ns: int | None
+    origin: str
+    chosen: bool
+    why_not: str
+
+
+@dataclass(frozen=True)
+class BranchReport:
+    """One decision by its path, such as `d3/1/d0`; `arm` is None if no arm of it can run here."""
+
+    decision: str
+    arm: int | None
+    why: str
+    on_route: bool
+    """Whether a call comes to the branch: it does not if another arm around it is chosen."""
+    arms: tuple[ArmReport, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything about an executable that its text form prints; counts are of what was lowered."""
+
+    entry: str
+    signature: str
+    asked: str
+    devices: tuple[DeviceReport, ...]
+    threads: int
+    runs: int
+    runs_on_route: int
+    kernels: int
+    kernels_on_route: int
+    workspace_bytes: int
+    """Memory that one call at a time takes beside arguments, results and what runs hand on."""
+    weights: tuple[str, ...]
+    branches: tuple[BranchReport, ...]
+
+    def to_json(self) -> str:
+        """The report as a JSON object with the names of the fields."""
+        return json.dumps(asdict(self), indent=2)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield self.signature
+        yield f"devices     asked for {self.asked}, {self.threads} threads"
+        for device in self.devices:
+            yield f"  {device.device}: {f'absent, {device.absent}' if device.absent else 'present'}"
+        yield f"runs        {self.runs_on_route} a call, of {self.runs} lowered"
+        yield f"kernels     {self.kernels_on_route} a call, of {self.kernels} lowered"
+        yield f"workspace   {self.workspace_bytes:,} bytes"
+        yield f"weights     {len(self.weights) or 'none'}"
+        yield from (f"  {weight}" for weight in self.weights)
+        yield f"branches    {len(self.branches) or 'none'}"
+        for branch in self.branches:
+            yield from _branch_lines(branch)
+
+
+def _branch_lines(branch: BranchReport) -> Iterator[str]:
+    picked = "no arm" if branch.arm is None else f"arm {branch.arm}"
+    off = "" if branch.on_route else ", not on the route"
+    yield f"  {branch.decision}: {picked}, {branch.why}{off}"
+    for arm in branch.arms:
+        price = "no price" if arm.price_ns is None else f"{arm.price_ns:,} ns"
+        mark = "*" if arm.chosen else " "
+        why_not = f": {arm.why_not}" if arm.why_not else ""
+        yield f"   {mark} arm {arm.arm} on {arm.target}, {price}, from {arm.origin}{why_not}"

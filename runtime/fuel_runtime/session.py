@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Sessions: the devices to use and the options of compiling for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from fuel_dialect.context import make_context
+from fuel_dialect.errors import ArgumentError, DecisionError, ProgramError
+from fuel_runtime.devices import Devices, open_devices
+
+if TYPE_CHECKING:
+    from fuel_runtime.arguments import Array
+    from fuel_runtime.executable import Executable
+
+Program = ModuleOp | str | PathLike[str]
+Weights = Mapping[str, Any] | str | PathLike[str] | None
+
+
+class Session:
+    """
+    What programs are compiled for and how.
+
+    `devices` is a comma-separated list such as `cpu`, or "auto" for what this machine has. `force`
+    maps decisions to arms: `{"d0": 1}`, nested `{"d3/1/d0": 0}`. `threads` is how many threads the
+    CPU may use, all cores by default. With `variants="keep"` the optimiser keeps every way to
+    compute something as an arm that can be forced; with "bake" only those that are near in price.
+
+    Raises `UnknownDevice` or `DeviceUnavailable`.
+    """
+
+    def __init__(
+        self,
+        devices: str = "cpu",
+        *,
+        force: Mapping[str, int] | None = None,
+        threads: int | None = None,
+        variants: Literal["bake", "keep"] = "bake",
+    ):
+        if threads is not None and threads < 1:
+            raise ArgumentError(f"session: threads must be 1 or more, got {threads}")
+        if variants not in ("bake", "keep"):
+            raise ArgumentError(f"session: variants is bake or keep, not {variants!r}")
+        self._threads = threads or os.cpu_count() or 1
+        self._devices = open_devices(devices, self._threads)
+        self._force = _checked(force or {})
+        self._variants: Literal["bake", "keep"] = variants
+
+    @property
+    def devices(self) -> Devices:
+        """What was asked for, what is present, and why the rest is absent."""
+        return self._devices
+
+    def compile(
+        self,
+        program: Program,
+        entry: str = "main",
+        *,
+        weights: Weights = None,
+        optimize: bool = True,
+    ) -> Executable:
+        """
+        Compile a function of a module, of a `.mlir` file or of IR text; a module is left as it is.
+
+        `weights` holds the arrays of the program's `fuel.weight`s, or names a `.safetensors` or
+        `.npz` file of them; they are read where they lie, so do not write to them. What it holds
+        besides is ignored. With `optimize=False` the program is taken as it is: what is in no
+        kernel or run is put into one.
+
+        Raises `ProgramError` for IR that does not parse or verify or lacks the function, `OSError`
+        for a file that cannot be read, `WeightError` for weights that are missing or do not fit,
+        `DecisionError` for a forced decision that is not there, `DeviceUnavailable` for one
+        that cannot be followed, and what the passes raise.
+        """
+        from fuel_runtime.executable import build
+
+        module = load_program(program)
+        find_function(module, entry)
+        self._plan(module, optimize)
+        return build(
+            module,
+            find_function(module, entry),
+            self._devices,
+            self._threads,
+            _loaded_weights(weights),
+            self._force,
+        )
+
+    def run(
+        self,
+        program: Program,
+        *args: Any,
+        entry: str = "main",
+        weights: Weights = None,
+    ) -> tuple[Array, ...]:
+        """Compile a program and call it once; see `compile` and `Executable`."""
+        return self.compile(program, entry, weights=weights)(*args)
+
+    def _plan(self, module: ModuleOp, optimize: bool) -> None:
+        """Bring a module into runs and branches."""
+        if optimize:
+            from fuel_passes.pipeline import OptimizePass
+
+            plan = OptimizePass(variants=self._variants, topology="cpu")
+        else:
+            from fuel_passes.form_runs import FormRunsPass
+
+            plan = FormRunsPass()
+        plan.apply(make_context(), module)
+
+
+def load_program(program: Program) -> ModuleOp:
+    """
+    A verified module of one's own, from a module, the path of a `.mlir` file, or IR text.
+
+    Raises `ProgramError`, one line with the place of the mistake, or `OSError`.
+    """
+    if isinstance(program, ModuleOp):
+        module = program.clone()
+        _verify(module, "the module")
+        return module
+    if isinstance(program, str) and not (program.endswith(".mlir") and "\n" not in program):
+        return _parse(program, "<text>")
+    return _parse(_text(Path(program)), os.fspath(program))
+
+
+def find_function(module: ModuleOp, entry: str) -> FuncOp:
+    """The function of a name. Raises `ProgramError` that lists what there is."""
+    functions = {f.sym_name.data: f for f in module.body.ops if isinstance(f, FuncOp)}
+    function = functions.get(entry)
+    if function is None:
+        have = ", ".join(functions) or "none"
+        raise ProgramError(f"there is no function {entry!r}; the module has {have}")
+    if not function.body.blocks:
+        raise ProgramError(f"the function {entry!r} is declared only; it has no body to run")
+    return function
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ProgramError(f"{path}: not UTF-8 text: {error.reason}") from None
+
+
+def _parse(text: str, name: str) -> ModuleOp:
+    _check_strings(text, name)
+    try:
+        module = Parser(make_context(), text, name).parse_module()
+    except ParseError as error:
+        place = str(error).partition("\n")[0]
+        raise ProgramError(f"{place}: {_one_line(error.msg)}") from None
+    except VerifyException as error:
+        raise ProgramError(f"{name}: {_one_line(str(error))}") from None
+    _verify(module, name)
+    return module
+
+
+_STRING = re.compile(r'//[^\n]*|"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+(?P<end>"?)')
+"""A comment, or a string literal as xDSL reads it; `end` is empty if nothing closes it."""
+
+
+def _check_strings(text: str, name: str) -> None:
+    """Find a string that nothing closes: xDSL 0.75 takes time exponential in its length there."""
+    for found in _STRING.finditer(text):
+        if found["end"] == "":
+            line = text.count("\n", 0, found.start()) + 1
+            column = found.start() - text.rfind("\n", 0, found.start())
+            raise ProgramError(f"{name}:{line}:{column}: nothing closes this string")
+
+
+def _verify(module: ModuleOp, name: str) -> None:
+    try:
+        module.verify()
+    except VerifyException as error:
+        message = _one_line(str(error))
+        raise ProgramError(f"{name}: {_culprit(module)}: {message}") from None
+
+
+def _culprit(module: ModuleOp) -> str:
+    """The name of the innermost op that does not verify by itself."""
+    culprit = module.name
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException:
+            culprit = op.name
+    return culprit
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _checked(force: Mapping[str, int]) -> dict[str, int]:
+    for decision, arm in force.items():
+        if not isinstance(arm, int) or isinstance(arm, bool) or arm < 0:
+            raise DecisionError(
+                f"decision {decision}: an arm is a number from 0 upwards, not {arm!r}"
+            )
+    return dict(force)
+
+
+def _loaded_weights(weights: Weights) -> Mapping[str, Any]:
+    if weights is None:
+        return {}
+    if isinstance(weights, Mapping):
+        return weights
+    from fuel_runtime.weights import load_arrays
+
+    return load_arrays(weights)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The benchmarks run and say what they should; no test looks at how long anything took."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+MACHINE_PATHS = ("/" + "work", "/" + "root", "/" + "home", "/" + "tmp")
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCHMARKS / "run.py"), *options]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any], str]:
+    """What a run printed, its JSON, and the JSON's text."""
+    folder = tmp_path_factory.mktemp("results")
+    names = [f"--only={name}" for name in ("call", "scan_carry")]
+    done = run("--quick", "--rounds=3", "--out", str(folder), *names)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = folder.glob("*.json")
+    assert not list(folder.glob("*.partial"))
+    return done.stdout, json.loads(path.read_text()), path.read_text()
+
+
+def test_the_file_holds_every_workload_and_round(
+    finished: tuple[str, dict[str, Any], str],
+) -> None:
+    _, content, _ = finished
+    assert [w["name"] for w in content["workloads"]] == ["call", "scan_carry"]
+    for workload in content["workloads"]:
+        assert list(workload["seconds"])[:3] == ["fuel", "NumPy", "NumPy out="]
+        assert workload["ratios"]["fuel"] == {"median": 1.0, "min": 1.0, "max": 1.0}
+        assert workload["largest_error"] <= 1e-4
+        for name, times in workload["rounds"].items():
+            assert len(times) == 3
+            spread = workload["seconds"][name]
+            assert (spread["min"], spread["max"]) == (min(times), max(times))
+            assert spread["median"] == sorted(times)[1]
+
+
+def test_a_peer_is_measured_or_named_as_skipped(
+    finished: tuple[str, dict[str, Any], str],
+) -> None:
+    printed, content, _ = finished
+    for workload in content["workloads"]:
+        for peer in ("JAX jit", "torch eager", "torch.compile"):
+            assert (peer in workload["seconds"]) != (peer in workload["skipped"])
+        for reason in workload["skipped"].values():
+            assert f"skipped: {reason}" in printed
+
+
+def test_targets_are_judged_by_the_median(finished: tuple[str, dict[str, Any], str]) -> None:
+    printed, content, _ = finished
+    assert [(t["measurement"], t["limit"]) for t in content["targets"]] == [
+        ("call", 1.5),
+        ("scan_carry", 1.1),
+    ]
+    for target in content["targets"]:
+        assert target["passed"] == (target["ratio"]["median"] <= target["limit"])
+        word = "pass" if target["passed"] else "FAIL"
+        assert f"{word}  {target['measurement']}: {target['text']}" in printed
+
+
+def test_the_file_names_no_place_or_machine(finished: tuple[str, dict[str, Any], str]) -> None:
+    _, content, text = finished
+    assert content["machine"]["cores"] >= 1
+    assert content["machine"]["packages"]["numpy"]
+    assert [mark for mark in MACHINE_PATHS if mark in text] == []
+
+
+def test_an_unknown_workload_is_refused() -> None:
+    done = run("--only", "nothing")
+    assert done.returncode == 2
+    assert "invalid choice: 'nothing'" in done.stderr

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Each layer imports only what stands above it, also inside functions and type-checking blocks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LAYERS = {
+    "fuel_dialect": ROOT / "fuel_dialect",
+    "fuel_passes": ROOT / "passes" / "fuel_passes",
+    "fuel_lowering": ROOT / "lowering" / "fuel_lowering",
+    "fuel_runtime": ROOT / "runtime" / "fuel_runtime",
+}
+"""Top to bottom. `universe.py` needs no exemption: it names what stands below it by string."""
+
+
+def imports_of(source: str) -> Iterator[tuple[int, str]]:
+    """Line and top-level package of each import statement, wherever in the file it stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.lineno, node.module.partition(".")[0]
+
+
+def upward_imports(layer: str, source: str) -> list[tuple[int, str]]:
+    """The imports that a file of `layer` may not have."""
+    order = list(LAYERS)
+    below = set(order[order.index(layer) + 1 :])
+    return [(line, package) for line, package in imports_of(source) if package in below]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_imports_only_from_above(layer: str) -> None:
+    files = sorted(LAYERS[layer].rglob("*.py"))
+    assert files
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {package}"
+        for path in files
+        for line, package in upward_imports(layer, path.read_text())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_relative_imports_and_no_test_code(layer: str) -> None:
+    own = {"tests", "benchmarks", "examples"}
+    for path in LAYERS[layer].rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        relative = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level]
+        assert relative == [], path
+        assert own.isdisjoint(package for _, package in imports_of(path.read_text())), path
+
+
+def test_the_check_sees_lazy_and_type_checking_imports() -> None:
+    source = (
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n"
+        "    import fuel_runtime.session\n"
+        "def f():\n"
+        "    from fuel_lowering.numpy import lower\n"
+        "    from fuel_dialect import dtypes\n"
+    )
+    assert upward_imports("fuel_passes", source) == [(3, "fuel_runtime"), (5, "fuel_lowering")]
+    assert upward_imports("fuel_runtime", source) == []

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The command `fuel-run`: what it prints and writes, and one line for each mistake."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from fuel_runtime import load_arrays, save_arrays
+from fuel_runtime.cli import main
+
+PROGRAM = """
+func.func @main(%x: tensor<2x3xf32> {fuel.name = "x"}, %y: tensor<3xf32>)
+    -> (tensor<2x3xf32> {fuel.name = "sum"}, tensor<2xf32>) {
+  %w = fuel.weight "scale" : tensor<3xf32>
+  %0 = fuel.mul %y, %w : tensor<3xf32>
+  %1 = fuel.broadcast_to %0 : tensor<3xf32> -> tensor<2x3xf32>
+  %2 = fuel.add %x, %1 : tensor<2x3xf32>
+  %3 = fuel.sum_dim %2 {dim = 1 : i64} : tensor<2x3xf32> -> tensor<2xf32>
+  func.return %2, %3 : tensor<2x3xf32>, tensor<2xf32>
+}
+func.func @large(%x: tensor<1000xf32>) -> tensor<1000xf32> {
+  %0 = fuel.log %x : tensor<1000xf32>
+  func.return %0 : tensor<1000xf32>
+}
+func.func @bf16(%x: tensor<2xbf16>) -> tensor<2xbf16> {
+  %0 = fuel.neg %x : tensor<2xbf16>
+  func.return %0 : tensor<2xbf16>
+}
+func.func @pick(%x: tensor<3x2xf32>, %i: tensor<4xui32>) -> tensor<4x2xf32> {
+  %0 = fuel.index_select %x, %i {dim = 0 : i64}
+    : tensor<3x2xf32>, tensor<4xui32> -> tensor<4x2xf32>
+  func.return %0 : tensor<4x2xf32>
+}
+func.func @two(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %b = fuel.branch "d0"(%a = %x : tensor<2xf32>) -> tensor<2xf32>
+  arm on #fuel.target<cpu, "numpy"> {
+    %0 = fuel.neg %a : tensor<2xf32>
+    fuel.yield %0 : tensor<2xf32>
+  }
+  arm on #fuel.target<cpu, "numpy"> {
+    %0 = fuel.sqr %a : tensor<2xf32>
+    fuel.yield %0 : tensor<2xf32>
+  }
+  arm on #fuel.target<cuda:0, "triton"> {
+    %0 = fuel.sqr %a : tensor<2xf32>
+    fuel.yield %0 : tensor<2xf32>
+  }
+  func.return %b : tensor<2xf32>
+}
+"""
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+Y = np.array([1, 2, 3], np.float32)
+SCALE = np.array([2, 2, -1], np.float32)
+SUM = X + Y * SCALE
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a program, arguments and weights."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.mlir").write_text(PROGRAM)
+    save_arrays("args.safetensors", {"x": X, "arg1": Y})
+    save_arrays("args.npz", {"x": X, "arg1": Y})
+    save_arrays("weights.npz", {"scale": SCALE})
+    save_arrays("two.npz", {"arg0": np.array([2, 3], np.float32)})
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in the folder: exit code, standard output, standard error."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def ok(result: tuple[int, str, str]) -> str:
+    code, out, err = result
+    assert (code, err) == (0, "")
+    return out
+
+
+@pytest.mark.parametrize("arguments", ["args.npz", "args.safetensors"])
+def test_results_are_printed(run: Run, arguments: str) -> None:
+    assert ok(run("p.mlir", arguments, "--weights", "weights.npz")) == (
+        "sum: f32[2, 3]\n[[ 2.,  5., -1.],\n [ 5.,  8.,  2.]]\nresult1: f32[2]\n[ 6., 15.]\n"
+    )
+
+
+@pytest.mark.parametrize("out", ["out.npz", "out.safetensors"])
+def test_results_are_written(run: Run, out: str) -> None:
+    ok(run("p.mlir", "args.npz", "--weights", "weights.npz", "--out", out))
+    arrays = load_arrays(out)
+    assert arrays.keys() == {"sum", "result1"}
+    np.testing.assert_array_equal(arrays["sum"], SUM)
+    np.testing.assert_array_equal(arrays["result1"], SUM.sum(axis=1))
+
+
+def test_random_arguments_and_weights_are_the_same_each_time(run: Run) -> None:
+    first, again, other = (ok(run("p.mlir", "--random", seed)) for seed in "334")
+    assert first == again
+    assert first != other
+    assert first.startswith("weights: made up from seed 3, 1 of them\nsum: f32[2, 3]\n")
+    given = ok(run("p.mlir", "--random", "3", "--weights", "weights.npz"))
+    assert given.startswith("sum: ")
+
+
+def test_random_arguments_of_every_dtype(run: Run, folder: Path) -> None:
+    names = "i1 i8 i16 i32 i64 ui8 ui32 bf16 f16 f32 f64 f8E4M3FN f8E5M2 f8E8M0FNU".split()
+    arguments = ", ".join(f"%{name}: tensor<50x{name}>" for name in names)
+    types = ", ".join(f"tensor<50x{name}>" for name in names)
+    (folder / "all.mlir").write_text(
+        f"func.func @main({arguments}) -> ({types}) {{\n"
+        f"  func.return {', '.join(f'%{name}' for name in names)} : {types}\n}}"
+    )
+    out = ok(run("all.mlir", "--random", "0", "--out", "all.safetensors"))
+    arrays = load_arrays("all.safetensors")
+    for index, name in enumerate(names):
+        assert f"result{index}: {name}[50]" in out
+        assert len(np.unique(arrays[f"result{index}"].astype(np.float64))) > 1
+
+
+def test_random_indices_stay_inside(run: Run) -> None:
+    for seed in range(5):
+        assert "result0: f32[4, 2]" in ok(run("p.mlir", "--entry", "pick", "--random", str(seed)))
+
+
+def test_large_results_are_summarised(run: Run) -> None:
+    x = np.ones(1000, np.float32)
+    x[:3] = [0, -1, np.e]
+    save_arrays("large.npz", {"arg0": x})
+    out = ok(run("p.mlir", "large.npz", "--entry", "large"))
+    assert out == (
+        "result0: f32[1000]\n"
+        "min 0, max 1, mean 0.001002, 1 NaN, 1 inf, first -inf, nan, 1, 0, 0, 0\n"
+    )
+
+
+def test_bf16_is_printed_and_written(run: Run) -> None:
+    save_arrays("b.safetensors", {"arg0": np.array([1, 2.5], ml_dtypes.bfloat16)})
+    out = ok(run("p.mlir", "b.safetensors", "--entry", "bf16", "--out", "o.safetensors"))
+    assert out == "result0: bf16[2]\n[-1. , -2.5]\n"
+    assert load_arrays("o.safetensors")["result0"].dtype == ml_dtypes.bfloat16
+
+
+@pytest.mark.parametrize(("arm", "printed"), [("0", "[-2., -3.]"), ("1", "[4., 9.]")])
+def test_forced_arms(run: Run, arm: str, printed: str) -> None:
+    out = ok(run("p.mlir", "two.npz", "--entry", "two", "--force", f"d0={arm}"))
+    assert out == f"result0: f32[2]\n{printed}\n"
+
+
+def test_the_report_comes_before_the_results(run: Run) -> None:
+    out = ok(run("p.mlir", "two.npz", "--entry", "two", "--report", "--threads", "3"))
+    assert out.startswith("two(arg0: f32[2]) -> (result0: f32[2])\ndevices     asked for cpu, 3")
+    assert "  d0: arm 0, static winner\n" in out
+    assert "arm 2 on cuda:0/triton" in out
+    assert out.endswith("\n\nresult0: f32[2]\n[-2., -3.]\n")
+
+
+def test_devices_auto(run: Run) -> None:
+    out = ok(run("p.mlir", "two.npz", "--entry", "two", "--devices", "auto", "--report"))
+    assert "  cuda:0: absent, this version of fuel has a target for cpu only" in out
+
+
+def test_no_optimize_takes_the_program_as_it_is(run: Run) -> None:
+    for option in ("--no-optimize", "--variants=keep"):
+        out = ok(run("p.mlir", "args.npz", "--weights", "weights.npz", option))
+        assert "[ 6., 15.]" in out
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith("usage: fuel-run [-h]")
+    assert "examples:" in out
+    for (
+        option
+    ) in "random entry weights devices force threads variants no-optimize out report".split():
+        assert f"--{option}" in out
+
+
+ARGS = ("args.npz", "--weights", "weights.npz")
+
+
+def prepare(folder: Path) -> None:
+    """Files with a mistake in them."""
+    (folder / "parse.mlir").write_text("func.func @main() {\n  fuel.nope\n}")
+    (folder / "verify.mlir").write_text(
+        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+        '  %0 = "fuel.transpose"(%x) : (tensor<2xf32>) -> tensor<2xf32>\n'
+        "  func.return %0 : tensor<2xf32>\n}"
+    )
+    (folder / "binary.mlir").write_bytes(b"\xff\xfe")
+    save_arrays("shape.npz", {"x": X.T, "arg1": Y})
+    save_arrays("dtype.npz", {"x": X.astype(np.float64), "arg1": Y})
+    save_arrays("missing.npz", {"x": X})
+    save_arrays("unknown.npz", {"x": X, "arg1": Y, "z": Y})
+    save_arrays("nothing.npz", {"x": X})
+    save_arrays("far.npz", {"arg0": X.reshape(3, 2), "arg1": np.array([0, 1, 2, 3], np.uint32)})
+    save_arrays("b.safetensors", {"arg0": np.ones(2, ml_dtypes.bfloat16)})
+    save_arrays("weights-shape.npz", {"scale": SCALE[:2]})
+    save_arrays("weights-other.npz", {"scale": SCALE, "shift": SCALE})
+    whole = (folder / "args.safetensors").read_bytes()
+    (folder / "cut.safetensors").write_bytes(whole[:-7])
+    (folder / "cut.npz").write_bytes((folder / "args.npz").read_bytes()[:-70])
+
+
+MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
+    "missing program": (("none.mlir", *ARGS), "none.mlir: No such file or directory"),
+    "program is a folder": ((".", *ARGS), ".: Is a directory"),
+    "missing arguments": (("p.mlir", "none.npz"), "none.npz: No such file or directory"),
+    "missing weights": (
+        ("p.mlir", "args.npz", "--weights", "none.npz"),
+        "none.npz: No such file or directory",
+    ),
+    "parse error": (("parse.mlir",), "parse.mlir:3:1: Operation fuel.nope is not registered"),
+    "verify error": (("verify.mlir",), "verify.mlir: fuel.transpose: "),
+    "binary program": (("binary.mlir",), "binary.mlir: not UTF-8 text"),
+    "no arguments": (
+        ("p.mlir",),
+        "main takes arguments (x: f32[2, 3], arg1: f32[3]); give a file of them, or --random SEED",
+    ),
+    "both": (("p.mlir", "args.npz", "--random", "1"), "a file of arguments or --random, not both"),
+    "wrong shape": (
+        ("p.mlir", "shape.npz", *ARGS[1:]),
+        "main: argument 0 (x): expected f32[2, 3], got f32[3, 2]",
+    ),
+    "wrong dtype": (
+        ("p.mlir", "dtype.npz", *ARGS[1:]),
+        "main: argument 0 (x): expected f32[2, 3], got f64[2, 3]",
+    ),
+    "missing argument": (("p.mlir", "missing.npz", *ARGS[1:]), "missing: 'arg1'"),
+    "unknown argument": (("p.mlir", "unknown.npz", *ARGS[1:]), "main has no argument 'z'"),
+    "missing weight": (
+        ("p.mlir", "args.npz"),
+        "weights: 'scale': missing, expected f32[3] (given: none)",
+    ),
+    "weight of a wrong shape": (
+        ("p.mlir", "args.npz", "--weights", "weights-shape.npz"),
+        "weights: 'scale': expected f32[3], got f32[2]",
+    ),
+    "unknown weight": (
+        ("p.mlir", "args.npz", "--weights", "weights-other.npz"),
+        "weights-other.npz: the program has no weight 'shift'; it has scale",
+    ),
+    "truncated safetensors": (
+        ("p.mlir", "cut.safetensors", *ARGS[1:]),
+        "cut.safetensors: not a whole safetensors file: ",
+    ),
+    "truncated npz": (("p.mlir", "cut.npz"), "cut.npz: not a whole npz file: "),
+    "other array file": (("p.mlir", "p.mlir"), "p.mlir: the name must end in .safetensors or"),
+    "unknown entry": (
+        ("p.mlir", *ARGS, "--entry", "nain"),
+        "there is no function 'nain'; the module has main, large, bf16, pick, two",
+    ),
+    "unknown device": (("p.mlir", *ARGS, "--devices", "tpu:0"), "'tpu:0' is not a device; the"),
+    "absent device": (("p.mlir", *ARGS, "--devices", "cuda:0"), "cuda:0 is not available: "),
+    "force without an arm": (("p.mlir", *ARGS, "--force", "d0"), "--force 'd0': write a decision"),
+    "force with a bad arm": (("p.mlir", *ARGS, "--force", "d0=x"), "--force 'd0=x': write a"),
+    "force what is not there": (
+        ("p.mlir", *ARGS, "--force", "d0=1"),
+        "there is no decision 'd0'; the program has none",
+    ),
+    "force an arm that is not there": (
+        ("p.mlir", "two.npz", "--entry", "two", "--force", "d0=7"),
+        "decision d0 has no arm 7; its arms are 0 to 2",
+    ),
+    "force an arm that cannot run": (
+        ("p.mlir", "two.npz", "--entry", "two", "--force", "d0=2"),
+        "decision d0: arm 2 cannot be forced: the session has no cuda:0",
+    ),
+    "no threads": (("p.mlir", *ARGS, "--threads", "0"), "threads must be 1 or more, got 0"),
+    "index out of range": (("p.mlir", "far.npz", "--entry", "pick"), "index_select"),
+    "bf16 into npz": (
+        ("p.mlir", "b.safetensors", "--entry", "bf16"),
+        "out.npz: npz cannot hold 'result0', which is bf16; write a .safetensors file, which can",
+    ),
+    "bad seed": (("p.mlir", "--random", "-1"), "argument --random: a seed is a whole number"),
+    "bad option": (("p.mlir", "--nope"), "unrecognized arguments: --nope (see fuel-run --help)"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_each_mistake_is_one_line_and_writes_nothing(run: Run, folder: Path, mistake: str) -> None:
+    prepare(folder)
+    before = sorted(folder.iterdir())
+    arguments, message = MISTAKES[mistake]
+    code, out, err = run(*arguments, "--out", "out.npz")
+    assert code == 2
+    assert out == ""
+    assert err.startswith("fuel-run: error: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("out.txt", "out.txt: the name must end in"), ("no/out.npz", "No such file or directory")],
+)
+def test_where_results_cannot_go(run: Run, folder: Path, out: str, message: str) -> None:
+    before = sorted(folder.iterdir())
+    code, printed, err = run("p.mlir", *ARGS, "--out", out)
+    assert (code, printed) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert sorted(folder.iterdir()) == before
+
+
+def test_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fuel_runtime.cli.load_program", interrupt)
+    assert run("p.mlir", *ARGS) == (130, "", "")
+
+
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-m", "fuel_runtime.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_as_a_process(folder: Path) -> None:
+    done = process("p.mlir", *ARGS)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("result1: f32[2]\n[ 6., 15.]\n")
+
+
+def test_a_failing_process(folder: Path) -> None:
+    done = process("p.mlir", "none.npz")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "fuel-run: error: none.npz: No such file or directory\n"
+
+
+def test_a_reader_that_goes_away(folder: Path) -> None:
+    command = [sys.executable, "-m", "fuel_runtime.cli", "p.mlir", "--random", "0", "--report"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(60) == 0

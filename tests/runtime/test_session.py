@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Sessions: devices, options, and the forms a program may have."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+
+from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.errors import (
+    ArgumentError,
+    DeviceUnavailable,
+    FuelError,
+    ProgramError,
+    UnknownDevice,
+    WeightError,
+)
+from fuel_dialect.graph import Graph
+from fuel_runtime import Session
+
+PROGRAM = """
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = fuel.sqr %x : tensor<3xf32>
+  func.return %0 : tensor<3xf32>
+}
+func.func @other(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = fuel.neg %x : tensor<3xf32>
+  func.return %0 : tensor<3xf32>
+}
+func.func private @outside(tensor<3xf32>) -> tensor<3xf32>
+"""
+
+X = np.array([1, -2, 3], np.float32)
+
+
+def test_a_module_is_left_as_it_is() -> None:
+    module = parse_module(PROGRAM)
+    before = str(module)
+    exe = Session().compile(module)
+    assert str(module) == before
+    assert "fuel.run" in str(exe.module)
+    np.testing.assert_array_equal(exe(X)[0], X * X)
+
+
+def test_paths_and_text(tmp_path: Path) -> None:
+    path = tmp_path / "program.mlir"
+    path.write_text(PROGRAM)
+    for program in (path, str(path), PROGRAM):
+        np.testing.assert_array_equal(Session().compile(program)(X)[0], X * X)
+
+
+def test_another_entry() -> None:
+    np.testing.assert_array_equal(Session().compile(PROGRAM, "other")(X)[0], -X)
+
+
+def test_run_compiles_and_calls() -> None:
+    np.testing.assert_array_equal(Session().run(PROGRAM, X)[0], X * X)
+    np.testing.assert_array_equal(Session().run(PROGRAM, X, entry="other")[0], -X)
+
+
+def test_the_program_of_the_design() -> None:
+    graph = Graph()
+    x = graph.input((8, 16), "f32", name="x")
+    w = graph.input((16, 4), "f32", name="w")
+    exe = Session(devices="cpu").compile(graph.build((x @ w).relu().softmax()))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((8, 16), (16, 4)))
+    (y,) = exe(a, b)
+    positive = np.maximum(a @ b, 0)
+    exponent = np.exp(positive - positive.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(y, exponent / exponent.sum(axis=1, keepdims=True), rtol=1e-5)
+    np.testing.assert_array_equal(exe(w=b, x=a)[0], y)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_do_not_change_bits(threads: int) -> None:
+    program = """
+    func.func @main(%x: tensor<300000xf32>) -> tensor<300000xf32> {
+      %0 = fuel.exp %x : tensor<300000xf32>
+      %1 = fuel.mul %0, %x : tensor<300000xf32>
+      func.return %1 : tensor<300000xf32>
+    }
+    """
+    x = np.random.default_rng(0).standard_normal(300000).astype(np.float32)
+    exe = Session(threads=threads).compile(program)
+    assert exe.report().threads == threads
+    np.testing.assert_array_equal(exe(x)[0], Session(threads=1).compile(program)(x)[0])
+
+
+def test_all_cores_by_default() -> None:
+    assert Session().compile(PROGRAM).report().threads == os.cpu_count()
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cpu:0", " cpu ", "cpu,cpu", "auto"])
+def test_the_cpu(devices: str) -> None:
+    (cpu,) = Session(devices).devices.present
+    assert cpu.target == TargetAttr.of("cpu", "numpy")
+    assert cpu.free_bytes() is None
+    assert str(Session(devices).devices) == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("devices", "missing"),
+    [
+        ("cuda:0", "libcuda.so.1"),
+        ("cpu,cuda:1", "libcuda.so.1"),
+        ("vulkan", "libvulkan.so.1"),
+        ("vulkan:0", "libvulkan.so.1"),
+    ],
+)
+def test_devices_that_are_absent(
+    devices: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuel_runtime.devices._driver_there", lambda _: False)
+    monkeypatch.setattr("fuel_runtime.devices.find_spec", lambda _: None)
+    with pytest.raises(DeviceUnavailable, match="is not available: this version") as caught:
+        Session(devices)
+    message = str(caught.value)
+    assert "a target for cpu only" in message
+    assert missing in message
+    assert "the package " in message
+    assert "\n" not in message
+
+
+def test_a_device_whose_driver_is_there_is_still_no_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuel_runtime.devices._driver_there", lambda _: True)
+    monkeypatch.setattr("fuel_runtime.devices.find_spec", lambda _: object())
+    message = "cuda:0 is not available: this version of fuel has a target for cpu only"
+    with pytest.raises(DeviceUnavailable, match=f"^{message}$"):
+        Session("cuda")
+
+
+def test_there_is_one_cpu() -> None:
+    with pytest.raises(DeviceUnavailable, match="cpu:1 is not available: there is one cpu device"):
+        Session("cpu:1")
+
+
+@pytest.mark.parametrize("devices", ["tpu", "cpu,npu:0", "", "cpu,", "cuda:x", "auto,cpu"])
+def test_devices_fuel_cannot_read(devices: str) -> None:
+    with pytest.raises(UnknownDevice):
+        Session(devices)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": 0}, "threads must be 1 or more, got 0"),
+        ({"variants": "all"}, "variants is bake or keep, not 'all'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Session(**options)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("hello", "<text>:1:6: Operation hello is not registered"),
+        ("func.func @main(", "<text>:1:17: "),
+        (
+            'func.func @main(%x: tensor<1xf32> {fuel.name = "one"}) {\n'
+            f'  fuel.weight "{"key " * 20}\n}}',
+            "<text>:2:15: nothing closes this string",
+        ),
+        ('// "\nfunc.func @f() attributes {a = "\\q"} {}', "<text>:2:32: nothing closes"),
+        (
+            "func.func @main() -> tensor<1xf32> {\n  func.return %y : tensor<1xf32>\n}",
+            "<text>:3:2: values used but not defined: [%y]",
+        ),
+        (
+            "func.func @main(%x: tensor<4xf32>, %y: tensor<3xf32>) {"
+            '  %0 = "fuel.add"(%x, %y) : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>'
+            "  func.return }",
+            "<text>: fuel.add: ",
+        ),
+        ("func.func @main(%x: tensor<?xf32>) { func.return }", "dynamic extent"),
+        (
+            "func.func @main(%x: f32) { func.return }",
+            "argument 0 (arg0): expected a tensor, got f32",
+        ),
+        ("func.func @main(%x: tensor<2xi7>) { func.return }", "i7 is not an element type of fuel"),
+        ("func.func @main(%x: tensor<2xf4E2M1FN>) { func.return }", "has no NumPy type"),
+        (
+            'func.func @main(%x: tensor<1xf32> {fuel.name = "a"}, '
+            '%y: tensor<1xf32> {fuel.name = "a"}) { func.return }',
+            "main: two arguments are called 'a'",
+        ),
+        ("func.func @f() { func.return }", "there is no function 'main'; the module has f"),
+        ("func.func private @main()", "'main' is declared only; it has no body to run"),
+        ("", "there is no function 'main'; the module has none"),
+    ],
+)
+def test_programs_that_are_wrong(program: str, message: str) -> None:
+    text = program or "builtin.module {}"
+    with pytest.raises(ProgramError, match=re.escape(message)) as caught:
+        Session().compile(text)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, FuelError)
+
+
+def test_a_module_that_does_not_verify() -> None:
+    text = "func.func @main(%x: tensor<2xf32>) -> tensor<3xf32> { func.return %x : tensor<2xf32> }"
+    module = Parser(make_context(), text).parse_module()
+    with pytest.raises(ProgramError, match=r"the module: func\.return: Expected arguments to have"):
+        Session().compile(module)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Session().compile(tmp_path / "missing.mlir")
+    binary = tmp_path / "binary.mlir"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ProgramError, match=r"binary\.mlir: not UTF-8 text"):
+        Session().compile(binary)
+
+
+WEIGHTED = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %w = fuel.weight "layer.w" : tensor<2xf32>
+  %b = fuel.weight "layer.b" : tensor<2xf32>
+  %0 = fuel.mul %x, %w : tensor<2xf32>
+  %1 = fuel.add %0, %b : tensor<2xf32>
+  func.return %1 : tensor<2xf32>
+}
+"""
+
+
+def weights() -> dict[str, Any]:
+    w, b = np.array([2, 3], np.float32), np.array([1, -1], np.float32)
+    return {"layer.w": w, "layer.b": b, "unread": np.zeros(7)}
+
+
+def test_weights_from_a_mapping_and_from_files(tmp_path: Path) -> None:
+    from fuel_runtime import save_arrays
+
+    for name in ("w.npz", "w.safetensors"):
+        save_arrays(tmp_path / name, weights())
+    for source in (weights(), tmp_path / "w.npz", str(tmp_path / "w.safetensors")):
+        exe = Session().compile(WEIGHTED, weights=source)
+        np.testing.assert_array_equal(exe([1, 1])[0], [3, 2])
+        assert sorted(exe.report().weights) == ["layer.b: f32[2]", "layer.w: f32[2]"]
+
+
+def test_a_weight_error_names_every_offender() -> None:
+    with pytest.raises(WeightError) as caught:
+        Session().compile(WEIGHTED, weights={"layer.w": np.zeros(3, np.float32), "other": X})
+    message = str(caught.value)
+    assert "'layer.w': expected f32[2], got f32[3]" in message
+    assert "'layer.b': missing, expected f32[2]" in message
+    assert message.endswith("(given: layer.w, other)")
+    with pytest.raises(WeightError, match=re.escape("expected f32[2], got f64[2]")):
+        Session().compile(WEIGHTED, weights=weights() | {"layer.b": np.zeros(2)})
+    with pytest.raises(WeightError, match=r"given: none\)$"):
+        Session().compile(WEIGHTED)
+
+
+def test_of_many_given_weights_a_few_are_named() -> None:
+    given = {f"w{index}": X for index in range(20)}
+    with pytest.raises(WeightError, match=r"given: w0, w1, .* and 12 more\)$"):
+        Session().compile(WEIGHTED, weights=given)
+
+
+def test_two_types_for_one_weight() -> None:
+    program = """
+    func.func @main() -> (tensor<2xf32>, tensor<3xf32>) {
+      %a = fuel.weight "w" : tensor<2xf32>
+      %b = fuel.weight "w" : tensor<3xf32>
+      func.return %a, %b : tensor<2xf32>, tensor<3xf32>
+    }
+    """
+    with pytest.raises(WeightError, match=re.escape("'w': expected f32[2], got f32[3]")):
+        Session().compile(program, weights={"w": X})
+
+
+def test_strided_weights() -> None:
+    wide = np.array([2, 9, 3, 9], np.float32)
+    exe = Session().compile(WEIGHTED, weights=weights() | {"layer.w": wide[::2]})
+    np.testing.assert_array_equal(exe([1, 1])[0], [3, 2])

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Files of arrays: what they carry, and what happens when they are damaged."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import ArrayFileError
+from fuel_runtime import load_arrays, save_arrays
+
+HELD = [dtype for dtype in dtypes.TABLE if dtype.numpy_name is not None]
+
+
+def values(dtype: dtypes.DType) -> np.ndarray[Any, Any]:
+    return np.array([[0, 1, 2], [4, 8, 16]]).astype(dtype.numpy)
+
+
+def assert_same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> None:
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("dtype", HELD, ids=str)
+def test_safetensors_carries_every_dtype(dtype: dtypes.DType, tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    save_arrays(path, {"a": values(dtype)})
+    assert_same(load_arrays(path)["a"], values(dtype))
+
+
+@pytest.mark.parametrize("dtype", HELD, ids=str)
+def test_npz_carries_what_numpy_has(dtype: dtypes.DType, tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    if hasattr(np, str(dtype.numpy_name)):
+        save_arrays(path, {"a": values(dtype)})
+        assert_same(load_arrays(path)["a"], values(dtype))
+        return
+    message = f"npz cannot hold 'a', which is {dtype}; write a .safetensors file, which can"
+    with pytest.raises(ArrayFileError, match=re.escape(message)):
+        save_arrays(path, {"a": values(dtype)})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.safetensors", "a.npz"])
+def test_shapes_and_strides(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    wide = np.arange(12, dtype=np.float32).reshape(3, 4)
+    arrays = {
+        "scalar": np.array(3, np.int64),
+        "empty": np.zeros((0, 3), np.int8),
+        "strided": wide[:, ::2],
+        "transposed": wide.T,
+        "constant": np.broadcast_to(np.float32(2), (2, 2)),
+        "file": wide[0],
+        "a/b.c": wide[1],
+    }
+    save_arrays(path, arrays)
+    loaded = load_arrays(path)
+    assert loaded.keys() == arrays.keys()
+    for key, array in arrays.items():
+        assert_same(loaded[key], np.ascontiguousarray(array).reshape(array.shape))
+
+
+def test_safetensors_types_that_fuel_does_not_compute_with(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    arrays = {"a": np.arange(3, dtype=np.uint16), "b": np.arange(3, dtype=np.uint64)}
+    safetensors.numpy.save_file(arrays, path)
+    for key, array in load_arrays(path).items():
+        assert_same(array, arrays[key])
+
+
+@pytest.mark.parametrize("keep", [0, 4, 20, -1], ids=lambda keep: f"first {keep} bytes")
+@pytest.mark.parametrize("name", ["a.safetensors", "a.npz"])
+def test_truncated_files(name: str, keep: int, tmp_path: Path) -> None:
+    path = tmp_path / name
+    save_arrays(path, {"a": np.arange(100, dtype=np.float32)})
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ArrayFileError, match=r"not a whole (safetensors|npz) file: ") as caught:
+        load_arrays(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_npz(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    save_arrays(path, {"a": np.arange(1000, dtype=np.float32)})
+    data = bytearray(path.read_bytes())
+    data[2000] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ArrayFileError, match="not a whole npz file: Bad CRC"):
+        load_arrays(path)
+
+
+def test_npz_never_unpickles(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.array([{"not": "numbers"}], dtype=object))
+    with pytest.raises(ArrayFileError, match="not a whole npz file: Object arrays cannot"):
+        load_arrays(path)
+
+
+def test_an_npy_file_is_no_npz(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ArrayFileError, match="not an npz file, but a single array"):
+        load_arrays(path)
+
+
+def test_other_endings(tmp_path: Path) -> None:
+    for act in (load_arrays, lambda path: save_arrays(path, {})):
+        with pytest.raises(ArrayFileError, match=r"name must end in \.safetensors or \.npz"):
+            act(tmp_path / "a.txt")
+
+
+def test_a_missing_file_and_a_missing_folder(tmp_path: Path) -> None:
+    for name in ("a.npz", "a.safetensors"):
+        with pytest.raises(FileNotFoundError):
+            load_arrays(tmp_path / name)
+        with pytest.raises(FileNotFoundError):
+            save_arrays(tmp_path / "nowhere" / name, {})
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.safetensors"])
+def test_writing_is_all_or_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    save_arrays(path, {"a": np.zeros(3)})
+    before = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save_arrays(path, {"a": np.ones(1000)})
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_written_file_has_ordinary_permissions(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    save_arrays(tmp_path / "a.npz", {"a": np.zeros(3)})
+    assert (tmp_path / "a.npz").stat().st_mode == plain.stat().st_mode
