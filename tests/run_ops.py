@@ -151,8 +151,9 @@ def poison(scratch: Any) -> None:
         if scratch.flags.c_contiguous:
             scratch.reshape(-1).view(np.uint8).fill(0xFF)
         return
-    for part in scratch or ():
-        poison(part)
+    if isinstance(scratch, list | tuple):
+        for part in scratch:
+            poison(part)
 
 
 def strided(array: Array) -> Array:

@@ -177,7 +177,8 @@ def _prepare_workspaces(parts: _Parts, namespace: dict[str, Any]) -> int:
         if parts.lowered[run].scratch:
             first = namespace[f"{run}_scratch"]()
             namespace[f"{run}_free"] = [first]
-            bytes += sum(array.nbytes for array in _arrays(first))
+            memory = {id(base): base.nbytes for base in map(_memory, _arrays(first))}
+            bytes += sum(memory.values())
     return bytes
 
 
@@ -188,6 +189,13 @@ def _arrays(workspace: object) -> Iterator[Array]:
     elif isinstance(workspace, list | tuple):
         for part in workspace:
             yield from _arrays(part)
+
+
+def _memory(array: Array) -> Array:
+    """The array that owns the memory of a view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> Callable[..., Any]:

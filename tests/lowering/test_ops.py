@@ -33,6 +33,7 @@ from fuel_dialect.ops.control import RegionOp, ScanYieldOp
 from fuel_dialect.ops.shape import int_array
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.traits import Leaf, Transfer
+from fuel_lowering.numpy import tiles
 from fuel_lowering.numpy.lower import lower_run
 from run_ops import Loaded, check_results, module_of, runs_of, strided, tolerance, types_of
 
@@ -288,6 +289,18 @@ def test_an_op_alone_equals_the_reference(op: type[FuelOp], dtype: str):
             assert b.flags.c_contiguous
             with np.errstate(all="ignore"):
                 np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), *allowed)
+
+
+@pytest.mark.parametrize("tile", [1, 5, 12])
+@pytest.mark.parametrize("op", COMPUTING, ids=lambda op: op.mnemonic())
+def test_an_op_cut_into_small_tiles(op: type[FuelOp], tile: int, monkeypatch: pytest.MonkeyPatch):
+    samples, names = samples_of(op)
+    monkeypatch.setattr(tiles, "LARGE_TILE", tile)
+    monkeypatch.setattr(tiles, "SMALL_TILE", tile)
+    for sample in samples(op, names[-1]):
+        if all(array.size < 200 for array in sample.arrays):
+            module, loaded = lowered(op, sample)
+            check_results(loaded, module, sample.arrays, tolerance(*sample.arrays))
 
 
 def test_there_are_samples_for_all_that_the_dialect_computes():

@@ -59,13 +59,13 @@ class Builder:
     def add(self, op: Operation) -> None:
         """One op. Raises `LoweringError` for an op that this target does not know."""
         operands = [self.values[operand] for operand in op.operands]
-        for kind, rule in (*LEAVES.items(), *rules().items()):
-            if isinstance(op, kind):
-                self._hint = op.results[0].name_hint
-                results = rule(self, op, operands)
-                results = [results] if isinstance(results, Ref) else results
-                self.values.update(zip(op.results, results, strict=True))
-                return
+        rule = LEAVES.get(type(op)) or rules().get(type(op))
+        if rule is not None:
+            self._hint = op.results[0].name_hint if op.results else None
+            results = rule(self, op, operands)
+            results = [results] if isinstance(results, Ref) else results
+            self.values.update(zip(op.results, results, strict=True))
+            return
         if not is_view(op):
             types = ", ".join(str(o.type) for o in op.operands)
             raise LoweringError(f"{op.name}: the numpy target has no kernel for it on {types}")

@@ -10,6 +10,7 @@ workspace, and only what changes per step is in a loop.
 from __future__ import annotations
 
 import builtins
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,9 +31,12 @@ from fuel_lowering.numpy.names import (
     weight_name,
     words,
 )
+from fuel_lowering.numpy.results import is_remembered
 from fuel_lowering.numpy.values import CALL, MODULE, SCRATCH, Ref
 
 INDENT = "    "
+WIDTH = 92
+"""Columns of a line, without the indentation of the function it is in."""
 
 
 @dataclass(eq=False)
@@ -55,6 +59,7 @@ class Emitter:
     sections: list[list[str]] = field(default_factory=lambda: [[]])
     buffers: list[Buffer] = field(default_factory=list)
     slots: list[SlotBuffers] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
     constants: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     weights: dict[str, WeightUse] = field(default_factory=dict)
     dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)
@@ -120,17 +125,18 @@ class Emitter:
 
     def scalar(self, value: np.ndarray[Any, Any], shape: tuple[int, ...] = ()) -> Ref:
         """A splat: a rank-0 array that stands for all elements. Ufuncs take those fastest."""
-        name = self._name_once(scalar_name(value))
+        name = scalar_name(value)
+        name = self._name_once(name, name)
         literal, dtype = scalar_literal(value), self.dtype(value.dtype)
         self._line_at(MODULE, f"{name} = np.array({literal}, {dtype})")
         scalar = Layout.contiguous(())
         return Ref(shape, value.dtype, scalar, name, name, MODULE, splat=value)
 
-    def _name_once(self, name: str) -> str:
-        """The name for something of the module that is called `name` wherever it is asked for."""
-        if name not in self._module_names:
-            self._module_names[name] = self.names.fresh(name)
-        return self._module_names[name]
+    def _name_once(self, what: str, hint: str) -> str:
+        """The name for something of the module, the same wherever it is asked for."""
+        if what not in self._module_names:
+            self._module_names[what] = self.names.fresh(hint)
+        return self._module_names[what]
 
     def constant(self, array: np.ndarray[Any, Any], hint: str | None) -> Ref:
         """An array that is bound when the source is loaded."""
@@ -140,7 +146,7 @@ class Emitter:
 
     def weight(self, key: str, type: AnyTensor, dtype: np.dtype[Any]) -> Ref:
         """A weight, bound when the source is loaded; its name follows from its key."""
-        name = self._name_once(weight_name(key))
+        name = self._name_once(f"weight {key}", weight_name(key))
         self.weights[name] = WeightUse(key, type)
         shape = tuple(type.get_shape())
         return Ref(shape, dtype, Layout.contiguous(shape), name, name, MODULE)
@@ -162,14 +168,20 @@ class Emitter:
         return name
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """A fresh array of the call."""
-        self.line(f"{name} = empty({shape}, {self.dtype(dtype)})")
+        """A fresh array of the call, for a result."""
+        if not is_remembered(shape, dtype):
+            self.line(f"{name} = empty({shape}, {self.dtype(dtype)})")
+            return
+        memory = self.names.fresh(f"{name}_memory")
+        self.results.append(memory)
+        self.scratch.append(f"{memory} = support.Results({shape}, {self.dtype(dtype)})")
+        self.line(f"{name} = {memory}()")
 
     # Text.
 
     @property
     def needs_scratch(self) -> bool:
-        return bool(self.buffers or self.slots)
+        return bool(self.buffers or self.slots or self.results)
 
     def source(self, entry: str, arguments: list[str], results: list[str]) -> str:
         """The module: imports, constants, the workspace and the function."""
@@ -178,7 +190,7 @@ class Emitter:
         if self.needs_scratch:
             arguments = [*arguments, "scratch"]
         function = [f"def {entry}({', '.join(arguments)}):"]
-        function += [INDENT + text for text in [*call, f"return {bundle(results)}"]]
+        function += [INDENT + text for text in [*call, *wrapped("return ", results)]]
         parts = [self._header([*self.prelude, *workspace, *function]), workspace, function]
         return "\n\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -191,7 +203,7 @@ class Emitter:
                 constants.append(line)
                 used |= words(line)
         functions = sorted((used & NUMPY_FUNCTIONS) - set(dir(builtins)))
-        imports = [f"from numpy import {', '.join(functions)}"] if functions else []
+        imports = _import(functions) if functions else []
         kinds = [dtype_definition(d) for name, d in sorted(self.dtypes.items()) if name in used]
         return [*imports, *kinds, *reversed(constants)]
 
@@ -213,14 +225,28 @@ class Emitter:
         used = _words_of(call)
         made = [*(b.name for b in self.buffers), *(line.split(" = ")[0] for line in self.scratch)]
         exported = [name for name in [*made, *(s.name for s in self.slots)] if name in used]
-        call.insert(0, f"{bundle(exported)} = scratch")
-        lines = [*body, f"return {bundle(exported)}"]
+        call[:0] = wrapped("", exported, " = scratch")
+        lines = [*body, *wrapped("return ", exported)]
         return [f"def {entry}_scratch():", *(INDENT + text for text in lines)]
+
+
+def _import(functions: Sequence[str]) -> list[str]:
+    line = f"from numpy import {', '.join(functions)}"
+    return [line] if len(line) <= WIDTH else wrapped("from numpy import ", functions)
 
 
 def bundle(names: Sequence[str]) -> str:
     """A tuple of names."""
     return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+
+def wrapped(head: str, names: Sequence[str], tail: str = "") -> list[str]:
+    """The tuple of names between two texts, on several lines where it is long."""
+    line = f"{head}{bundle(names)}{tail}"
+    if len(line) <= WIDTH:
+        return [line]
+    inner = textwrap.wrap(f"{', '.join(names)},", WIDTH - len(INDENT))
+    return [f"{head}(", *(INDENT + text for text in inner), f"){tail}"]
 
 
 def _words_of(lines: Iterable[str]) -> set[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -99,8 +100,9 @@ class _Run:
         emitter = self.emitter
         self.kernels += 1
         emitter.clock += 1
-        emitter.line(f"# {_title(kernel)}")
-        inner = {
+        for line in textwrap.wrap(_title(kernel), 92):
+            emitter.line(f"# {line}")
+        inner: dict[SSAValue, Ref] = {
             argument: self.values[operand]
             for argument, operand in zip(kernel.body.block.args, kernel.inputs, strict=True)
         }
@@ -146,7 +148,7 @@ def _title(kernel: KernelOp) -> str:
 
 def _short(value: SSAValue) -> str:
     type = tensor_type(value)
-    return f"{dtypes.of_type(type)}{list(type.get_shape())}"
+    return f"{dtypes.of_type(type)}[{','.join(map(str, type.get_shape()))}]"
 
 
 # Loading.

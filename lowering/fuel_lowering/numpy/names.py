@@ -6,7 +6,6 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-import zlib
 from typing import Any
 
 import numpy as np
@@ -92,8 +91,5 @@ def scalar_name(value: np.ndarray[Any, Any]) -> str:
 
 
 def weight_name(key: str) -> str:
-    """The name of a weight; keys that would be the same name differ by a checksum."""
-    plain = key.replace(".", "_")
-    if re.fullmatch(r"[A-Za-z0-9.]+", key):
-        return f"w_{plain}"
-    return f"w_{re.sub(r'[^A-Za-z0-9]', '_', plain)}_{zlib.crc32(key.encode()):08x}"
+    """The name of a weight, if nothing else has it."""
+    return f"w_{identifier(key)}"

@@ -39,7 +39,7 @@ GREATER = Recipe(("greater({0}, {1}, {y})",), "element")
 Wide = Callable[[Builder, Any, Sequence[Ref]], Ref]
 
 
-def widened(rule: Wide) -> Rule:
+def widened(rule: Wide) -> Wide:
     """A rule for operands of f32 or wider, or integers: others are widened, the result rounded."""
 
     def apply(b: Builder, op: Operation, operands: Sequence[Ref]) -> Ref:
@@ -51,16 +51,16 @@ def widened(rule: Wide) -> Rule:
     return apply
 
 
-def ufunc(name: str) -> Rule:
+def ufunc(name: str) -> Wide:
     """A rule for an op that is one ufunc."""
     return widened(lambda b, op, xs: b.call(name, *xs))
 
 
-def compare(name: str) -> Rule:
+def compare(name: str) -> Wide:
     return widened(lambda b, op, xs: b.call(name, *xs, dtype=BOOL))
 
 
-def on_floats(name: str) -> Rule:
+def on_floats(name: str) -> Wide:
     """A ufunc on floats; integers stay as they are."""
     whole = ufunc(name)
     return lambda b, op, xs: whole(b, op, xs) if is_float(xs[0].dtype) else xs[0]
@@ -147,7 +147,7 @@ def _power(b: Builder, x: Ref, exponent: int) -> Ref:
     return b.number(1, x) if result is None else result
 
 
-def _with_scalar(name: str) -> Rule:
+def _with_scalar(name: str) -> Wide:
     """A ufunc of x and a number, which is converted to x's dtype first."""
 
     def apply(b: Builder, op: ops.ScalarOp, xs: Sequence[Ref]) -> Ref:

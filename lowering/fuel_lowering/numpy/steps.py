@@ -76,7 +76,10 @@ class Step:
 def copied(value: Ref) -> Step:
     """A step that copies a value into an array of its own."""
     own = Ref(value.shape, value.dtype, Layout.contiguous(value.shape), value.hint)
-    return Step(COPY, (value,), own)
+    source = value.base
+    if not value.copies or source is None:
+        return Step(COPY, (value,), own)
+    return Step(COPY, (source,), own, fills=lambda y: y.reshape(source.extents))
 
 
 @dataclass(eq=False)
@@ -186,6 +189,7 @@ class Straight:
         self.steps = steps
         self.make_buffer = make_buffer or emitter.buffer
         outlive = {*places, *kept}
+        self.kept = outlive
         self.read = {*last_uses(steps), *outlive}
         made: dict[int, Chain] = {}
         self.chain_of: dict[Ref, Chain] = {}
@@ -198,6 +202,8 @@ class Straight:
         for step in self.steps:
             self.emitter.clock += 1
             step.emit(self)
+        self.emitter.clock += 1
+        self.emitter.touch(self.kept)
 
     def place_of(self, ref: Ref) -> Place:
         """Where a result goes, from now on."""

@@ -16,10 +16,12 @@ from fuel_dialect.reference.indexing import check_indices
 from fuel_dialect.reference.precision import Array, convert
 from fuel_lowering.numpy.buffers import ALIGNMENT
 from fuel_lowering.numpy.pool import Pool, quiet_context
+from fuel_lowering.numpy.results import Results
 from fuel_lowering.numpy.special import erf, erf64, gelu, gelu64
 
 __all__ = [
     "Pool",
+    "Results",
     "arena",
     "check_indices",
     "convert",

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation
 
 from fuel_dialect import dtypes
@@ -29,6 +28,7 @@ from fuel_dialect.ops.shape import (
     SqueezeOp,
     TransposeOp,
     UnsqueezeOp,
+    int_tuple,
 )
 from fuel_dialect.traits import FreeWhenContiguous, ViewOp
 from fuel_lowering.numpy.buffers import Buffer
@@ -144,8 +144,7 @@ def _at(dim: int, index: str) -> str:
 
 
 def _permute(op: PermuteOp, rank: int) -> str:
-    axes = cast(DenseArrayBase, op.axes).get_values()
-    return f".transpose({', '.join(str(int(a)) for a in axes)})" if rank else ".transpose()"
+    return f".transpose({', '.join(map(str, int_tuple(op.axes)))})" if rank else ".transpose()"
 
 
 def _slice(op: SliceOp, rank: int) -> str:
