@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -21,6 +22,35 @@ UNPRICED = -1
 MAX_PRICE = 2**63 - 1
 USER_ORIGIN = "user"
 """Origin of arms that a person wrote; `fuel-strip-plan` leaves their branch alone."""
+
+
+def text_of(attribute: Attribute | None) -> str | None:
+    """The text of a string attribute; xDSL reads back as bytes what is not ASCII, as UTF-8."""
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    if not isinstance(attribute, builtin.BytesAttr):
+        return None
+    try:
+        return attribute.data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def as_text(attribute: Attribute) -> Attribute:
+    """The string attribute that was meant, where xDSL made one of bytes; others as they are."""
+    text = text_of(attribute) if isinstance(attribute, builtin.BytesAttr) else None
+    return attribute if text is None else StringAttr(text)
+
+
+def parse_text(parser: AttrParser, context: str = "") -> str:
+    """A string literal, whatever characters it holds and however they are escaped."""
+    escaped = parser.parse_optional_bytes_literal()
+    if escaped is None:
+        return parser.parse_str_literal(context)
+    text = text_of(builtin.BytesAttr(escaped))
+    if text is None:
+        parser.raise_error("the bytes of this string are not UTF-8")
+    return text
 
 
 def _parse_device(parser: AttrParser) -> tuple[StringAttr, IntAttr]:
@@ -91,7 +121,7 @@ class TargetAttr(ParametrizedAttribute):
         with parser.in_angle_brackets():
             device = DeviceAttr(*_parse_device(parser))
             parser.parse_punctuation(",")
-            return device, StringAttr(parser.parse_str_literal())
+            return device, StringAttr(parse_text(parser))
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{self.device.label}, ")
@@ -170,7 +200,7 @@ def parse_arm_details(parser: AttrParser) -> tuple[IntAttr, StringAttr]:
             parser.raise_error(f"a price is at most {MAX_PRICE} nanoseconds, got {price}")
     origin = USER_ORIGIN
     if parser.parse_optional_keyword("origin"):
-        origin = parser.parse_str_literal()
+        origin = parse_text(parser)
     return IntAttr(price), StringAttr(origin)
 
 

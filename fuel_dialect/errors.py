@@ -78,6 +78,10 @@ class WeightError(FuelError):
     """A weight is missing, or has another shape or dtype than the program says."""
 
 
+class OutOfMemory(FuelError, MemoryError):
+    """A program needs more memory than there is."""
+
+
 class UnknownDevice(FuelError, ValueError):
     """A device name that fuel cannot read."""
 

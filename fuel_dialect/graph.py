@@ -199,18 +199,21 @@ class Graph:
             return trace_scan(self, body, init, xs, consts, length, reverse)
 
     def build(
-        self, *results: Any, name: str = "main", names: Sequence[str] | None = None
+        self, *results: Any, name: str = "main", names: Sequence[str | None] | None = None
     ) -> ModuleOp:
         """
         A verified module with one function: all inputs, and the ops that the results need.
 
         The graph stays as it is and can be built again. `names` are the names of the results.
-        Raises `GraphError` for results that are not tensors of this graph.
+        Raises `GraphError` for results that are not tensors of this graph, and for names that are
+        no names or are taken.
         """
         if len(results) == 1 and isinstance(results[0], list | tuple):
             results = tuple(cast(Sequence[Any], results[0]))
         labels = _check_results(self, results, names)
         with self.trace.lock:
+            _check_defaults("input", "arg", self._names)
+            _check_defaults("result", "result", labels)
             function = self._function([r.value for r in results], name, labels)
         module = ModuleOp([function])
         module.verify()
@@ -250,14 +253,27 @@ def _named(names: Sequence[str | None]) -> ArrayAttr[DictionaryAttr] | None:
 def _check_new_name(op: str, name: object, taken: Sequence[str | None]) -> None:
     if name is None:
         return
-    if not isinstance(name, str) or not name:
-        raise GraphError(f"{op}: a name is a non-empty string, got {name!r}")
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise GraphError(
+            f"{op}: a name is a non-empty string of printable characters, got {name!r}"
+        )
     if name in taken:
         raise GraphError(f"{op}: the name {name!r} is taken; names are unique in a function")
 
 
+def _check_defaults(what: str, prefix: str, names: Sequence[str | None]) -> None:
+    """Raise `GraphError` for a name that another value, which has none, is known by."""
+    for index, name in enumerate(names):
+        default = f"{prefix}{index}"
+        if name is None and default in names:
+            raise GraphError(
+                f"build: {what} {names.index(default)} is named {default!r}, which is what {what} "
+                f"{index} is called as long as it has no name; name that too"
+            )
+
+
 def _check_results(
-    graph: Graph, results: Sequence[object], names: Sequence[str] | None
+    graph: Graph, results: Sequence[object], names: Sequence[str | None] | None
 ) -> list[str | None]:
     """The labels of results. Raises `GraphError` for what cannot be a result."""
     if not results:

@@ -94,3 +94,30 @@ func.func @f(%x: tensor<2xf32>) {
 "test.op"() {a = #fuel.arm<#fuel.target<cpu, "numpy"> price 9223372036854775808>} : () -> ()
 
 // CHECK: a price is at most 9223372036854775807 nanoseconds, got 9223372036854775808
+
+// -----
+
+func.func @f() {
+  %0 = fuel.iota : tensor<4611686018427387904xf32>
+  func.return
+}
+
+// CHECK: the shape {{\[4611686018427387904\]}} is too large; a tensor has below 2^60 elements
+
+// -----
+
+func.func @f() {
+  %0 = fuel.weight "w" : tensor<99999999999999999999999x0xf32>
+  func.return
+}
+
+// CHECK: the shape {{\[99999999999999999999999, 0\]}} is too large; a tensor has below 2^60 elements
+
+// -----
+
+func.func @f() {
+  %0 = fuel.weight "\FF" : tensor<2xf32>
+  func.return
+}
+
+// CHECK: the bytes of this string are not UTF-8

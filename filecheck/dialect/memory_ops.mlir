@@ -28,6 +28,7 @@ func.func @constants() {
 
 func.func @leaves() {
   %weight = fuel.weight "mlp.0.w" : tensor<16x4xbf16>
+  %other = fuel.weight "\C3\A9" {placement = #fuel.device<cuda:0>, why = "test"} : tensor<2xf32>
   %iota = fuel.iota : tensor<5xf32>
   func.return
 }
@@ -67,6 +68,7 @@ builtin.module attributes {"fuel.topology" = #fuel.topology<"two", [#fuel.target
 // CHECK-NEXT: }
 // CHECK-NEXT: func.func @leaves() {
 // CHECK-NEXT:   %weight = fuel.weight "mlp.0.w" : tensor<16x4xbf16>
+// CHECK-NEXT:   %other = fuel.weight "\C3\A9" {why = "test", placement = #fuel.device<cuda:0>} : tensor<2xf32>
 // CHECK-NEXT:   %iota = fuel.iota : tensor<5xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }

@@ -38,7 +38,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import BytesAttr, DeviceAttr
+from fuel_dialect.attributes import BytesAttr, DeviceAttr, as_text
 from fuel_dialect.errors import (
     DTypeError,
     GraphError,
@@ -53,12 +53,29 @@ if TYPE_CHECKING:
 AnyTensor: TypeAlias = TensorType[Attribute]
 Properties: TypeAlias = Mapping[str, Attribute]
 
+NO_PROPERTIES: Properties = {}
+
 FOLD_LIMIT = 65_536
 """Largest result, in elements, that folding turns into a constant of its own bytes."""
 
 
+ELEMENT_LIMIT = 2**60
+"""More elements than a tensor may have: 8 bytes for each must count below 2^63."""
+
+
+def check_size(shape: Sequence[int]) -> None:
+    """Raise `ShapeError` for extents that no machine can address, whether or not one is 0."""
+    if prod(extent for extent in shape if extent) >= ELEMENT_LIMIT:
+        raise ShapeError(f"the shape {list(shape)} is too large; a tensor has below 2^60 elements")
+
+
 def tensor(shape: Sequence[int], element: Attribute | str) -> AnyTensor:
-    """A tensor type from a shape and an element type or a fuel dtype name."""
+    """
+    A tensor type from a shape and an element type or a fuel dtype name.
+
+    Raises `ShapeError` for a shape that is too large.
+    """
+    check_size(shape)
     return TensorType(dtypes.of(element).type if isinstance(element, str) else element, shape)
 
 
@@ -83,8 +100,9 @@ class TensorConstraint(AttrConstraint[AnyTensor]):
                 "held in a tensor<ui32>"
             )
         try:
+            check_size(type.get_shape())
             dtype = dtypes.of_type(type)
-        except DTypeError as error:
+        except GraphError as error:
             raise VerifyException(str(error)) from None
         if self.allowed is not None and dtype.name not in self.allowed:
             raise VerifyException(
@@ -131,6 +149,12 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
         Ops whose result shape or dtype is a parameter (broadcast_to, cast, const) read it from
         `declared`. Raises a `GraphError` subclass that names the op, the shapes and the dtypes.
         """
+
+    @classmethod
+    def create(cls, *, properties: Properties = NO_PROPERTIES, **rest: Any) -> Self:
+        """An op as it is given; text that xDSL read as bytes becomes text again."""
+        given = {name: as_text(value) for name, value in properties.items()}
+        return super().create(properties=given, **rest)
 
     @classmethod
     def make(

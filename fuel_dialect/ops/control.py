@@ -37,7 +37,13 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from fuel_dialect.attributes import ArmAttr, TargetAttr, parse_arm_details, print_arm_details
+from fuel_dialect.attributes import (
+    ArmAttr,
+    TargetAttr,
+    parse_arm_details,
+    parse_text,
+    print_arm_details,
+)
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
     AnyTensor,
@@ -245,7 +251,7 @@ class BranchOp(RegionOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        id = parser.parse_str_literal("the id of the branch")
+        id = parse_text(parser, " for the id of the branch")
         arguments, operands = parse_bindings(parser)
         types = parse_results(parser)
         op = cls(id, operands, types, ())
@@ -326,7 +332,7 @@ class KernelOp(SequenceOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         kind = StringAttr(parser.parse_identifier())
-        label = StringAttr(parser.parse_str_literal("the label of the kernel"))
+        label = StringAttr(parse_text(parser, " for the label of the kernel"))
         return cls.parse_signature(parser, {"kind": kind, "label": label})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
@@ -18,10 +18,12 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.attributes import DeviceAttr, parse_text
 from fuel_dialect.errors import GraphError, ShapeError, UnsupportedDTypeForOp
 from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor, FuelOp, LeafOp, Properties
 from fuel_dialect.traits import MayReuse, Transfer
@@ -39,7 +41,25 @@ class WeightOp(LeafOp):
 
     key = prop_def(StringAttr)
 
-    assembly_format = "$key attr-dict `:` type($result)"
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_attribute(self.key)
+        placement = {} if self.placement is None else {"placement": self.placement}
+        printer.print_op_attributes({**self.attributes, **placement})
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        key = StringAttr(parse_text(parser, " for the name of the weight"))
+        attributes = parser.parse_optional_attr_dict()
+        placement = attributes.pop("placement", None)
+        parser.parse_punctuation(":")
+        return cls.create(
+            result_types=[parser.parse_type()],
+            properties={"key": key, **({} if placement is None else {"placement": placement})},
+            attributes=attributes,
+        )
 
     @classmethod
     def infer(

@@ -164,7 +164,7 @@ def erf(x: Array) -> Array:
 
 
 def gelu(x: Array) -> Array:
-    return _unary_f64(lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))), x)
+    return _unary_f64(lambda x: 0.5 * x * math.erfc(-x / math.sqrt(2)), x)
 
 
 def gelu_tanh(x: Array) -> Array:

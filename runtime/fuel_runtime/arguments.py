@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from fuel_dialect import dtypes
+from fuel_dialect.attributes import text_of
 from fuel_dialect.errors import ArgumentError, DTypeError, ProgramError
 from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor
 
@@ -111,12 +111,23 @@ def _ports(
     given = [{} for _ in types] if attributes is None else [a.data for a in attributes.data]
     ports: dict[str, Port] = {}
     for index, (type, extra) in enumerate(zip(types, given, strict=True)):
-        label = extra.get("fuel.name")
-        name = label.data if isinstance(label, StringAttr) else f"{prefix}{index}"
+        name = _label(f"{entry}: {what} {index}", extra.get("fuel.name")) or f"{prefix}{index}"
         if name in ports:
             raise ProgramError(f"{entry}: two {what}s are called {name!r}")
         ports[name] = _port(f"{entry}: {what} {index} ({name})", name, type)
     return tuple(ports.values())
+
+
+def _label(where: str, attribute: Attribute | None) -> str | None:
+    """What a `fuel.name` says. Raises `ProgramError` for what is no name."""
+    if attribute is None:
+        return None
+    name = text_of(attribute)
+    if not name or not name.isprintable():
+        raise ProgramError(
+            f"{where}: fuel.name must be a string of printable characters, not {attribute}"
+        )
+    return name
 
 
 def _port(where: str, name: str, type: Attribute) -> Port:
@@ -191,7 +202,8 @@ def as_array(value: object, port: Port, label: str) -> Array:
     )
     array = _read(value, port, label)
     if array.shape != port.shape:
-        raise _mismatch(array, port, label)
+        number = by_value and not isinstance(value, list | tuple)
+        raise _mismatch(array, port, label, f"a number, {value!r}" if number else None)
     if array.dtype == port.numpy:
         return array
     if by_value and array.dtype.kind != "c":
@@ -204,6 +216,10 @@ def as_array(value: object, port: Port, label: str) -> Array:
 def _read(value: object, port: Port, label: str) -> Array:
     """Any object as an array of numbers, of whatever dtype and shape."""
     reason = ""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(
+            f"{label}: a masked array; fuel has no masked elements: pass its filled() array"
+        )
     try:
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             array = np.from_dlpack(cast(Any, value))
@@ -211,6 +227,8 @@ def _read(value: object, port: Port, label: str) -> Array:
             array = np.asarray(value)
         if array.dtype.kind not in "OSUMm":
             return array
+        if isinstance(value, int):
+            reason = ": it takes more than 64 bits"
     except (TypeError, ValueError, AttributeError, BufferError, RuntimeError) as error:
         reason = f": {str(error).partition(chr(10))[0]}"
     expected = describe(port.dtype.name, port.shape)
@@ -220,12 +238,12 @@ def _read(value: object, port: Port, label: str) -> Array:
     )
 
 
-def _mismatch(array: Array, port: Port, label: str) -> ArgumentError:
+def _mismatch(array: Array, port: Port, label: str, given: str | None = None) -> ArgumentError:
     try:
         dtype = dtypes.of(array.dtype).name
     except DTypeError:
         dtype = array.dtype.name
-    expected, got = describe(port.dtype.name, port.shape), describe(dtype, array.shape)
+    expected, got = describe(port.dtype.name, port.shape), given or describe(dtype, array.shape)
     return ArgumentError(f"{label}: expected {expected}, got {got}")
 
 
@@ -234,9 +252,20 @@ def _converted(array: Array, port: Port, label: str) -> Array:
     with np.errstate(all="ignore"):
         converted = array.astype(port.numpy)
         back = converted.astype(array.dtype)
-    kept = back == array
+    kept = (back == array) & _fits(array, port.numpy) & _fits(converted, array.dtype)
     if array.dtype.kind == "f" and port.dtype.kind in ("float", "storage"):
         kept |= np.isfinite(back) | ~np.isfinite(array)
     if not np.all(kept):
         raise ArgumentError(f"{label}: {array[~kept].flat[0]} is not a value of {port.dtype}")
     return converted
+
+
+def _fits(array: Array, dtype: np.dtype[Any]) -> Array | bool:
+    """Which elements lie in the range of an integer dtype; a cast of the others is arbitrary."""
+    if dtype.kind not in "iu":
+        return True
+    limits = np.iinfo(dtype)
+    if array.dtype.kind in "biu":
+        return (array >= int(limits.min)) & (array <= int(limits.max))
+    wide = array.astype(np.float64)
+    return (wide >= float(limits.min)) & (wide < float(int(limits.max) + 1))

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,12 +29,17 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from fuel_runtime.arguments import Array
+    from fuel_runtime.report import Report
 
 WHOLE = 64
 """Most elements of a result that is printed whole."""
 
+MOST_DIGITS = 100
+"""Of a number on the command line."""
+
 FAILURE = 2
 INTERRUPTED = 130
+TERMINATED = 143
 
 DESCRIPTION = """\
 Compile a function of an IR file for this machine, run it once, and print its results.
@@ -49,7 +56,8 @@ examples:
   fuel-run block.mlir --random 0 --variants keep --report --force d0=1
                                                       run the second way to compute decision d0
 
-Exit code 0, or 2 after one line on the standard error that says what is wrong.
+Exit code 0, or 2 after one line on the standard error that says what is wrong. The file of --out is
+complete before anything is printed: it stays if the standard output cannot be written.
 """
 
 
@@ -65,6 +73,8 @@ class _Parser(argparse.ArgumentParser):
 def _seed(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 upwards, not {text!r}")
+    if len(text) > MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"a seed has {MOST_DIGITS} digits or fewer")
     return int(text)
 
 
@@ -104,6 +114,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    new.add_argument("--version", action="version", version=f"fuel {version('fuel-compiler')}")
     new.add_argument("file", metavar="FILE.mlir", help="the program, textual IR")
     new.add_argument("arguments", nargs="?", metavar="ARGS", help="a .safetensors or .npz file")
     for name, settings in OPTIONS.items():
@@ -112,15 +123,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code: 0, 2 after an error, 130 when interrupted."""
+    """Run the command; the exit code: 0, 2 after an error, 130 when interrupted, 143 when ended."""
     try:
-        for line in _run(parser().parse_args(argv)):
-            print(line)
-        sys.stdout.flush()
+        _print(_run(parser().parse_intermixed_args(argv)))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return INTERRUPTED
+    except _Terminated:
+        return TERMINATED
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (FuelError, DiagnosticException, MemoryError) as error:
@@ -128,8 +139,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def command() -> int:
+    """`main` for a process of its own: a request to end it leaves no half-written file."""
+    signal.signal(signal.SIGTERM, _terminate)
+    return main()
+
+
+class _Terminated(BaseException):
+    """The process was asked to end."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise _Terminated
+
+
+def _print(lines: Iterable[str]) -> None:
+    """Print lines; a process that was started without a standard output has nowhere to."""
+    for line in lines:
+        print(line)
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _tell(kind: str, message: str) -> None:
+    """One line on the standard error, where there is one."""
+    if sys.stderr is not None:
+        print(f"fuel-run: {kind}: {' '.join(message.split())}", file=sys.stderr)
+
+
 def _fail(message: str) -> int:
-    print(f"fuel-run: error: {' '.join(message.split())}", file=sys.stderr)
+    _tell("error", message)
     return FAILURE
 
 
@@ -141,6 +180,8 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         threads=options.threads,
         variants=options.variants,
     )
+    if not options.file:
+        raise _UsageError("the name of the program is empty")
     module = load_program(Path(options.file))
     signature = Signature.of(find_function(module, options.entry))
     if options.out is not None:
@@ -148,6 +189,7 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     arrays = _arguments(signature, module, options)
     weights, note = _weights(module, options)
     executable = session.compile(module, options.entry, weights=weights, optimize=options.optimize)
+    _note_unreached(executable.report(), options.force)
     results = executable(*arrays)
     named = dict(zip((port.name for port in signature.outputs), results, strict=True))
     if options.out is not None:
@@ -156,12 +198,26 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     return chain(note, report, _result_lines(named))
 
 
+def _note_unreached(report: Report, texts: Sequence[str]) -> None:
+    """Tell of decisions that were forced in vain."""
+    forced = _forced(texts)
+    for branch in report.branches:
+        if branch.decision in forced and not branch.on_route:
+            _tell(
+                "note",
+                f"--force {branch.decision}={forced[branch.decision]} has no effect: it is inside "
+                "an arm that is not chosen; force the decision around it too",
+            )
+
+
 def _forced(texts: Sequence[str]) -> dict[str, int]:
     force: dict[str, int] = {}
     for text in texts:
         decision, _, arm = text.rpartition("=")
-        if not decision or not (arm.isascii() and arm.isdigit()):
+        if not decision or not (arm.isascii() and arm.isdigit()) or len(arm) > MOST_DIGITS:
             raise DecisionError(f"--force {text!r}: write a decision and an arm, such as d0=1")
+        if decision in force:
+            raise DecisionError(f"--force {text!r}: {decision} is forced already; give it once")
         force[decision] = int(arm)
     return force
 
@@ -263,4 +319,4 @@ def _summary(array: Array) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import abc
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -44,7 +45,7 @@ class Executable(abc.ABC):
     do not fit, and `IndexOutOfRange` when an index operand points outside.
     """
 
-    __slots__ = ("_module", "_report", "_signature", "_source")
+    __slots__ = ("__weakref__", "_module", "_report", "_signature", "_source")
 
     def __init__(self, module: ModuleOp, signature: Signature, source: str, report: Report):
         self._module = module
@@ -127,8 +128,26 @@ def build(
     call = _executed(walk, signature, namespace)
     source = "\n\n".join([*(run.source.strip("\n") for run in lowered.values()), walk])
     report = _report(parts, devices, threads, workspace, needed)
-    own = type("Executable", (Executable,), {"__slots__": (), "__call__": call})
+    own = _class_with(call)
     return own(module, signature, source, report)
+
+
+def _class_with(call: Callable[..., Any]) -> type[Executable]:
+    """
+    A subclass whose method is the generated one: looking it up costs a call nothing.
+
+    It presents itself as `Executable`, with the documentation and signature of that.
+    """
+    call.__name__, call.__qualname__ = "__call__", "Executable.__call__"
+    call.__doc__ = Executable.__call__.__doc__
+    call.__signature__ = inspect.signature(Executable.__call__)  # pyright: ignore[reportFunctionMemberAccess]
+    members = {
+        "__slots__": (),
+        "__call__": call,
+        "__doc__": Executable.__doc__,
+        "__module__": Executable.__module__,
+    }
+    return type("Executable", (Executable,), members)
 
 
 def _needed_weights(parts: _Parts) -> dict[str, list[Port]]:

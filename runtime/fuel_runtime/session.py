@@ -5,18 +5,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from fuel_dialect.context import make_context
-from fuel_dialect.errors import ArgumentError, DecisionError, ProgramError
+from fuel_dialect.errors import (
+    ArgumentError,
+    DecisionError,
+    GraphError,
+    OutOfMemory,
+    ProgramError,
+    UnknownDevice,
+    WeightError,
+)
+from fuel_dialect.tracing import describe
 from fuel_runtime.devices import Devices, open_devices
 
 if TYPE_CHECKING:
@@ -25,6 +36,9 @@ if TYPE_CHECKING:
 
 Program = ModuleOp | str | PathLike[str]
 Weights = Mapping[str, Any] | str | PathLike[str] | None
+
+MOST_THREADS = 1024
+"""More threads than any kernel has use for are a mistake, and cost memory each."""
 
 
 class Session:
@@ -47,13 +61,15 @@ class Session:
         threads: int | None = None,
         variants: Literal["bake", "keep"] = "bake",
     ):
-        if threads is not None and threads < 1:
-            raise ArgumentError(f"session: threads must be 1 or more, got {threads}")
         if variants not in ("bake", "keep"):
             raise ArgumentError(f"session: variants is bake or keep, not {variants!r}")
-        self._threads = threads or os.cpu_count() or 1
+        if not isinstance(cast(object, devices), str):
+            raise UnknownDevice(
+                f"session: devices is a comma-separated string such as 'cpu', not {devices!r}"
+            )
+        self._threads = _thread_count(threads)
         self._devices = open_devices(devices, self._threads)
-        self._force = _checked(force or {})
+        self._force = _checked({} if force is None else force)
         self._variants: Literal["bake", "keep"] = variants
 
     @property
@@ -80,21 +96,24 @@ class Session:
         Raises `ProgramError` for IR that does not parse or verify or lacks the function, `OSError`
         for a file that cannot be read, `WeightError` for weights that are missing or do not fit,
         `DecisionError` for a forced decision that is not there, `DeviceUnavailable` for one
-        that cannot be followed, and what the passes raise.
+        that cannot be followed, `OutOfMemory`, and what the passes raise.
         """
         from fuel_runtime.executable import build
 
         module = load_program(program)
         find_function(module, entry)
         self._plan(module, optimize)
-        return build(
-            module,
-            find_function(module, entry),
-            self._devices,
-            self._threads,
-            _loaded_weights(weights),
-            self._force,
-        )
+        try:
+            return build(
+                module,
+                find_function(module, entry),
+                self._devices,
+                self._threads,
+                _loaded_weights(weights),
+                self._force,
+            )
+        except MemoryError as error:
+            raise OutOfMemory(f"{entry}: not enough memory to load it: {error}") from None
 
     def run(
         self,
@@ -126,12 +145,43 @@ def load_program(program: Program) -> ModuleOp:
     Raises `ProgramError`, one line with the place of the mistake, or `OSError`.
     """
     if isinstance(program, ModuleOp):
-        module = program.clone()
-        _verify(module, "the module")
+        with _readable("the module"):
+            module = program.clone()
+            _verify(module, "the module")
         return module
-    if isinstance(program, str) and not (program.endswith(".mlir") and "\n" not in program):
-        return _parse(program, "<text>")
+    if not isinstance(program, str | os.PathLike):
+        raise ProgramError(
+            f"a program is a module, a path or IR text, not a {type(program).__name__}; of a "
+            "graph, pass graph.build(...)"
+        )
+    if isinstance(program, str) and ("\n" in program or not program.endswith(".mlir")):
+        with _maybe_a_path(program):
+            return _parse(program, "<text>")
     return _parse(_text(Path(program)), os.fspath(program))
+
+
+@contextmanager
+def _maybe_a_path(text: str) -> Generator[None]:
+    """Say that a string was read as IR, where its one line looks more like a path."""
+    try:
+        yield
+    except ProgramError as error:
+        if "\n" in text or "{" in text:
+            raise
+        hint = "the string was read as IR text; one that is a path must end in .mlir"
+        raise ProgramError(f"{error} ({hint})") from None
+
+
+@contextmanager
+def _readable(name: str) -> Generator[None]:
+    """What xDSL raises for IR that no program needs, as a `ProgramError`."""
+    try:
+        yield
+    except RecursionError:
+        raise ProgramError(f"{name}: it is nested too deeply to be read") from None
+    except (NotImplementedError, OverflowError) as error:
+        detail = _one_line(str(error)) or "it is of a kind that xDSL does not know"
+        raise ProgramError(f"{name}: it cannot be read: {detail}") from None
 
 
 def find_function(module: ModuleOp, entry: str) -> FuncOp:
@@ -154,15 +204,18 @@ def _text(path: Path) -> str:
 
 
 def _parse(text: str, name: str) -> ModuleOp:
+    if not text.strip():
+        raise ProgramError(f"{name}: there is no IR in it")
     _check_strings(text, name)
-    try:
-        module = Parser(make_context(), text, name).parse_module()
-    except ParseError as error:
-        place = str(error).partition("\n")[0]
-        raise ProgramError(f"{place}: {_one_line(error.msg)}") from None
-    except VerifyException as error:
-        raise ProgramError(f"{name}: {_one_line(str(error))}") from None
-    _verify(module, name)
+    with _readable(name):
+        try:
+            module = Parser(make_context(), text, name).parse_module()
+        except ParseError as error:
+            place = str(error).partition("\n")[0]
+            raise ProgramError(f"{place}: {_one_line(error.msg)}") from None
+        except (VerifyException, GraphError) as error:
+            raise ProgramError(f"{name}: {_one_line(str(error))}") from None
+        _verify(module, name)
     return module
 
 
@@ -185,6 +238,27 @@ def _verify(module: ModuleOp, name: str) -> None:
     except VerifyException as error:
         message = _one_line(str(error))
         raise ProgramError(f"{name}: {_culprit(module)}: {message}") from None
+    _check_order(module, name)
+
+
+def _check_order(module: ModuleOp, name: str) -> None:
+    """
+    Find a value that is read before the op that makes it, and ops that nothing can run.
+
+    xDSL does not look at the order of ops. Regions are isolated, so order in a block is all.
+    """
+    seen: set[Operation] = set()
+    for op in module.walk():
+        if isinstance(op, CallOp):
+            raise ProgramError(f"{name}: func.call is not supported; inline {op.callee}")
+        for operand in op.operands:
+            maker = operand.owner
+            if isinstance(maker, Operation) and maker.parent is op.parent and maker not in seen:
+                raise ProgramError(
+                    f"{name}: {op.name} reads {describe(operand)} before it is made; in a block, "
+                    "the op that makes a value comes before those that read it"
+                )
+        seen.add(op)
 
 
 def _culprit(module: ModuleOp) -> str:
@@ -202,13 +276,37 @@ def _one_line(message: str) -> str:
     return " ".join(message.split())
 
 
-def _checked(force: Mapping[str, int]) -> dict[str, int]:
+def _thread_count(threads: object) -> int:
+    """How many threads to use. Raises `ArgumentError` for what is no sensible number of them."""
+    if threads is None:
+        return _cores()
+    if not isinstance(threads, int) or isinstance(threads, bool):
+        raise ArgumentError(f"session: threads must be a whole number, got {threads!r}")
+    if threads < 1:
+        raise ArgumentError(f"session: threads must be 1 or more, got {threads}")
+    if threads > MOST_THREADS:
+        raise ArgumentError(f"session: threads must be {MOST_THREADS} or fewer, got {threads}")
+    return threads
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    return min(os.cpu_count() or 1, MOST_THREADS)
+
+
+def _checked(force: object) -> dict[str, int]:
+    if not isinstance(force, Mapping):
+        raise DecisionError(
+            f"session: force maps decisions to arms, such as {{'d0': 1}}; it is not {force!r}"
+        )
     for decision, arm in force.items():
         if not isinstance(arm, int) or isinstance(arm, bool) or arm < 0:
             raise DecisionError(
                 f"decision {decision}: an arm is a number from 0 upwards, not {arm!r}"
             )
-    return dict(force)
+    return dict(cast("Mapping[str, int]", force))
 
 
 def _loaded_weights(weights: Weights) -> Mapping[str, Any]:
@@ -216,6 +314,10 @@ def _loaded_weights(weights: Weights) -> Mapping[str, Any]:
         return {}
     if isinstance(weights, Mapping):
         return weights
+    if not isinstance(weights, str | os.PathLike):
+        raise WeightError(
+            f"weights: expected arrays by name or the path of a file, not {weights!r}"
+        )
     from fuel_runtime.weights import load_arrays
 
     return load_arrays(weights)

@@ -104,6 +104,10 @@ def bind_weights(
     bound: dict[str, Array] = {}
     faults: list[str] = []
     for key, ports in needed.items():
+        if len(ports) > 1:
+            types = " and as ".join(describe(port.dtype.name, port.shape) for port in ports)
+            faults.append(f"{key!r}: the program reads it as {types}; a weight has one type")
+            continue
         if key not in given:
             expected = describe(ports[0].dtype.name, ports[0].shape)
             faults.append(f"{key!r}: missing, expected {expected}")
@@ -143,14 +147,20 @@ def _decoded(path: Path, name: str, entry: Mapping[str, Any]) -> Array:
 
 def _load_npz(path: Path) -> dict[str, Array]:
     with path.open("rb") as handle:
+        start = handle.read(len(np.lib.format.MAGIC_PREFIX))
+        if start == np.lib.format.MAGIC_PREFIX:
+            raise ArrayFileError(f"{path}: not an npz file, but a single array")
+        if start and not start.startswith(b"PK"):
+            raise ArrayFileError(f"{path}: not an npz file, which is a zip archive of arrays")
+        handle.seek(0)
         try:
-            file = np.load(handle, allow_pickle=False)
-            if isinstance(file, np.lib.npyio.NpzFile):
+            with np.load(handle, allow_pickle=False) as file:
                 return {name: file[name] for name in file.files}
-        except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            reason = str(error).partition("\n")[0]
+        except MemoryError:
+            raise
+        except Exception as error:  # zipfile, zlib and NumPy raise a dozen kinds for wrong bytes
+            reason = str(error).partition("\n")[0] or type(error).__name__
             raise ArrayFileError(f"{path}: not a whole npz file: {reason}") from None
-    raise ArrayFileError(f"{path}: not an npz file, but a single array")
 
 
 def _save_safetensors(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
@@ -169,7 +179,10 @@ def _save_npz(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
 
 def _atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Write a file under another name, then give it its own."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)

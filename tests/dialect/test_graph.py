@@ -353,3 +353,49 @@ def test_the_lock_is_reentrant():
     with g.lock, g.lock:
         y = x.relu()
     assert op_names(g.build(y)) == ["relu", "func.return"]
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x00", 3])
+def test_names_are_printable(name):
+    g = fuel.Graph()
+    with pytest.raises(
+        fuel.GraphError, match="a name is a non-empty string of printable characters"
+    ):
+        g.input((2,), name=name)
+    with pytest.raises(
+        fuel.GraphError, match="a name is a non-empty string of printable characters"
+    ):
+        g.build(g.input((2,)), names=[name])
+
+
+def test_a_name_that_another_value_is_known_by():
+    g = fuel.Graph()
+    x, y = g.input((2,), name="arg1"), g.input((2,))
+    with pytest.raises(
+        fuel.GraphError, match=r"input 0 is named 'arg1', which is what input 1 is call"
+    ):
+        g.build(x + y)
+    g = fuel.Graph()
+    x, y = g.input((2,), name="arg0"), g.input((2,))
+    g.build(x, y)
+    with pytest.raises(
+        fuel.GraphError, match="result 1 is named 'result0', which is what result 0"
+    ):
+        g.build(x, y, names=[None, "result0"])
+
+
+@pytest.mark.parametrize("shape", [(2**60,), (2**30, 2**30), (2**31, 0, 2**31), (10**23, 0)])
+def test_shapes_that_no_machine_can_address(shape):
+    g = fuel.Graph()
+    for make in (
+        lambda: g.input(shape),
+        lambda: g.weight("w", shape),
+        lambda: g.constant(1.0, "f32", shape),
+        lambda: g.constant(1.0, "f32").broadcast_to(shape),
+    ):
+        with pytest.raises(
+            fuel.ShapeError, match=r"is too large; a tensor has below 2\^60 elements"
+        ):
+            make()
+    assert g.inputs == ()
+    g.input((2**60 - 1,), "f64")

@@ -344,3 +344,32 @@ def test_gelu_of_f32_is_accurate_in_the_negative_tail():
     wide = x.astype(np.float64)
     want = 0.5 * wide * np.array([math.erfc(-v / math.sqrt(2)) for v in wide])
     np.testing.assert_allclose(loaded(x)[0].astype(np.float64), want, rtol=1e-5)
+
+
+def test_sigmoid_and_silu_of_f32_are_accurate_in_the_negative_tail():
+    x = np.linspace(-103, 103, 20_001, dtype=np.float32)
+    wide = x.astype(np.float64)
+    want = np.exp(np.minimum(wide, 0)) / (1 + np.exp(-np.abs(wide)))
+    smallest = float(np.finfo(np.float32).smallest_subnormal)
+    for op, factor in ((elementwise.SigmoidOp, np.ones_like(wide)), (elementwise.SiluOp, wide)):
+        _, loaded = lowered(op, Sample([x]))
+        error = np.abs(loaded(x)[0].astype(np.float64) - want * factor)
+        assert (
+            error <= 1e-6 * want * np.abs(factor) + smallest * np.maximum(np.abs(factor), 1)
+        ).all()
+
+
+FINITE = (elementwise.GeluTanhOp, elementwise.GeluOp, elementwise.SiluOp, elementwise.SigmoidOp)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
+@pytest.mark.parametrize("op", FINITE, ids=lambda op: op.mnemonic())
+def test_activations_are_finite_up_to_the_largest_number(op: type[FuelOp], dtype: str):
+    numpy = dtypes.of(dtype).numpy
+    with np.errstate(all="ignore"):
+        x = np.array([10.0**e for e in range(308)], np.float64).astype(numpy)
+        x = x[np.isfinite(x.astype(np.float64))]
+    x = np.concatenate([x, -x])
+    module, loaded = lowered(op, Sample([x]))
+    (got,) = check_results(loaded, module, [x], tolerance(x))
+    assert np.isfinite(got.astype(np.float64)).all()

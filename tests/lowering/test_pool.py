@@ -138,3 +138,24 @@ def test_a_forked_child_has_threads_of_its_own():
         check=False,
     )
     assert (done.returncode, done.stdout.strip()) == (0, "both"), done.stderr
+
+
+@pytest.mark.parametrize("available", [0, 2])
+def test_a_pool_makes_do_with_the_threads_there_are(
+    available: int, monkeypatch: pytest.MonkeyPatch
+):
+    start = threading.Thread.start
+    left = [None] * available
+
+    def start_some(thread: threading.Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    pool = Pool(8)
+    for _ in range(3):
+        done: list[int] = []
+        pool.run(lambda tile, slot, done=done: done.append(tile), 20)
+        assert sorted(done) == list(range(20))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,8 @@ def prepare(folder: Path) -> None:
     save_arrays("b.safetensors", {"arg0": np.ones(2, ml_dtypes.bfloat16)})
     save_arrays("weights-shape.npz", {"scale": SCALE[:2]})
     save_arrays("weights-other.npz", {"scale": SCALE, "shift": SCALE})
+    (folder / "text.npz").write_bytes(b"hello there")
+    (folder / "empty.mlir").write_bytes(b"")
     whole = (folder / "args.safetensors").read_bytes()
     (folder / "cut.safetensors").write_bytes(whole[:-7])
     (folder / "cut.npz").write_bytes((folder / "args.npz").read_bytes()[:-70])
@@ -286,6 +289,20 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         ("p.mlir", "two.npz", "--entry", "two", "--force", "d0=2"),
         "decision d0: arm 2 cannot be forced: the session has no cuda:0",
     ),
+    "no program": (("", *ARGS), "the name of the program is empty"),
+    "force twice": (
+        ("p.mlir", *ARGS, "--force", "d0=0", "--force", "d0=1"),
+        "--force 'd0=1': d0 is forced already; give it once",
+    ),
+    "force an arm of many digits": (
+        ("p.mlir", *ARGS, "--force", f"d0={'1' * 5000}"),
+        "write a decision and an arm",
+    ),
+    "many threads": (("p.mlir", *ARGS, "--threads", "20000"), "must be 1024 or fewer, got 20000"),
+    "long seed": (("p.mlir", "--random", "1" * 5000), "a seed has 100 digits or fewer"),
+    "no npz": (("p.mlir", "text.npz"), "text.npz: not an npz file, which is a zip archive"),
+    "empty program": (("empty.mlir", *ARGS), "empty.mlir: there is no IR in it"),
+    "one argument too many": (("p.mlir", *ARGS, "more.npz"), "unrecognized arguments: more.npz"),
     "no threads": (("p.mlir", *ARGS, "--threads", "0"), "threads must be 1 or more, got 0"),
     "index out of range": (("p.mlir", "far.npz", "--entry", "pick"), "index_select"),
     "bf16 into npz": (
@@ -313,7 +330,10 @@ def test_each_mistake_is_one_line_and_writes_nothing(run: Run, folder: Path, mis
 
 @pytest.mark.parametrize(
     ("out", "message"),
-    [("out.txt", "out.txt: the name must end in"), ("no/out.npz", "No such file or directory")],
+    [
+        ("out.txt", "out.txt: the name must end in"),
+        ("no/out.npz", "error: no/out.npz: No such file or directory"),
+    ],
 )
 def test_where_results_cannot_go(run: Run, folder: Path, out: str, message: str) -> None:
     before = sorted(folder.iterdir())
@@ -332,8 +352,102 @@ def test_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("p.mlir", *ARGS) == (130, "", "")
 
 
+def test_options_may_stand_anywhere(run: Run) -> None:
+    usual = ok(run("p.mlir", *ARGS))
+    assert ok(run("p.mlir", "--weights", "weights.npz", "args.npz")) == usual
+    assert ok(run("--weights", "weights.npz", "p.mlir", "args.npz")) == usual
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"fuel {version('fuel-compiler')}\n"
+
+
+NESTED = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %b = fuel.branch "d0"(%a = %x : tensor<2xf32>) -> tensor<2xf32>
+  arm on #fuel.target<cpu, "numpy"> {
+    %0 = fuel.neg %a : tensor<2xf32>
+    fuel.yield %0 : tensor<2xf32>
+  }
+  arm on #fuel.target<cpu, "numpy"> {
+    %c = fuel.branch "d1"(%d = %a : tensor<2xf32>) -> tensor<2xf32>
+    arm on #fuel.target<cpu, "numpy"> {
+      %0 = fuel.sqr %d : tensor<2xf32>
+      fuel.yield %0 : tensor<2xf32>
+    }
+    arm on #fuel.target<cpu, "numpy"> {
+      %0 = fuel.exp %d : tensor<2xf32>
+      fuel.yield %0 : tensor<2xf32>
+    }
+    fuel.yield %c : tensor<2xf32>
+  }
+  func.return %b : tensor<2xf32>
+}
+"""
+
+
+def test_a_decision_forced_in_vain_is_told_of(run: Run, folder: Path) -> None:
+    (folder / "nested.mlir").write_text(NESTED)
+    code, out, err = run("nested.mlir", "two.npz", "--force", "d0/1/d1=1")
+    assert (code, out) == (0, "result0: f32[2]\n[-2., -3.]\n")
+    assert err.startswith("fuel-run: note: --force d0/1/d1=1 has no effect: it is inside an arm")
+    assert err.count("\n") == 1
+    assert ok(run("nested.mlir", "two.npz", "--force", "d0=1", "--force", "d0/1/d1=0")) == (
+        "result0: f32[2]\n[4., 9.]\n"
+    )
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_stream_that_is_not_there(run: Run, stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, stream, None)
+    assert run("p.mlir", *ARGS)[0] == 0
+    assert run("p.mlir", "none.npz")[:2] == (2, "")
+
+
+ENDED = """
+import os, signal, sys
+from fuel_runtime import cli, weights
+
+def stuck(file, arrays):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+weights._FORMATS[".npz"] = (weights._FORMATS[".npz"][0], stuck)
+sys.argv = ["fuel-run", "p.mlir", "--random", "0", "--out", "out.npz"]
+sys.exit(cli.command())
+"""
+
+
+def test_a_request_to_end_leaves_no_files(folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")
+    assert sorted(folder.iterdir()) == before
+
+
+INTERRUPTED = """
+import sys
+
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+from fuel_runtime.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_an_interrupt_while_it_starts(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-m", "fuel_runtime.cli", *arguments]
+    command = [sys.executable, "-W", "error", "-m", "fuel_runtime", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -350,7 +464,7 @@ def test_a_failing_process(folder: Path) -> None:
 
 
 def test_a_reader_that_goes_away(folder: Path) -> None:
-    command = [sys.executable, "-m", "fuel_runtime.cli", "p.mlir", "--random", "0", "--report"]
+    command = [sys.executable, "-m", "fuel_runtime", "p.mlir", "--random", "0", "--report"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stderr is not None

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -178,7 +180,7 @@ TAKES = r"main takes 1 argument (x: f32[2, 3])"
         ((X.astype(complex),), {}, "expected f32[2, 3], got complex128[2, 3]"),
         ((X.astype(ml_dtypes.bfloat16),), {}, "expected f32[2, 3], got bf16[2, 3]"),
         ((np.float64(1),), {}, "expected f32[2, 3], got f64[]"),
-        ((1.0,), {}, "expected f32[2, 3], got f64[]"),
+        ((1.0,), {}, "expected f32[2, 3], got a number, 1.0"),
         (([[1, 2], [3]],), {}, "got list, which cannot be read as an array of numbers: "),
         (("abc",), {}, "got str, which cannot be read as an array of numbers"),
         ((None,), {}, "got NoneType, which cannot be read as an array of numbers"),
@@ -359,11 +361,56 @@ def test_what_an_executable_says_of_itself(affine: Executable) -> None:
 
 def test_an_op_outside_of_runs_is_an_error() -> None:
     program = """
-    func.func @helper(%x: tensor<2xf32>) -> tensor<2xf32> { func.return %x : tensor<2xf32> }
     func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-      %0 = func.call @helper(%x) : (tensor<2xf32>) -> tensor<2xf32>
+      %0 = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tensor<2xf32>
       func.return %0 : tensor<2xf32>
     }
     """
-    with pytest.raises(LoweringError, match=r"func\.call stands outside of a run"):
+    with pytest.raises(LoweringError, match=r"unrealized_conversion_cast stands outside of a run"):
         Session().compile(program, optimize=False)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i16", "i32", "i64", "ui8", "ui32"])
+def test_python_numbers_at_the_ends_of_integers(dtype: str) -> None:
+    exe = Session().compile(
+        f"func.func @main(%x: tensor<{dtype}>) -> tensor<{dtype}> {{"
+        f"  func.return %x : tensor<{dtype}> }}"
+    )
+    limits = np.iinfo(exe.signature.inputs[0].numpy)
+    low, high = int(limits.min), int(limits.max)
+    for value in (low, high):
+        assert exe(value)[0] == value
+    for value in (low - 1, high + 1, float(2 * high + 2), 2**63, -(2**63) - 1, 2**64):
+        with pytest.raises(ArgumentError):
+            exe(value)
+
+
+def test_integers_that_a_float_cannot_count() -> None:
+    exe = Session().compile(
+        "func.func @main(%x: tensor<f32>) -> tensor<f32> { func.return %x : tensor<f32> }"
+    )
+    assert exe(2**24)[0] == 2**24
+    for value in (2**24 + 1, 2**64 - 1, 2**63 - 1):
+        with pytest.raises(ArgumentError, match=f"{value} is not a value of f32"):
+            exe(value)
+    with pytest.raises(ArgumentError, match="it takes more than 64 bits"):
+        exe(2**200)
+
+
+def test_a_number_for_a_tensor(affine: Executable) -> None:
+    _, w, b = affine_arguments()
+    with pytest.raises(ArgumentError, match=re.escape("expected f32[4, 3], got a number, 1.0")):
+        affine(1.0, w, b)
+
+
+def test_masked_arrays_are_refused(scale: Executable) -> None:
+    masked = np.ma.masked_array(X, X > 0)
+    with pytest.raises(ArgumentError, match=r"a masked array; fuel has no masked elements"):
+        scale(masked)
+
+
+def test_an_executable_presents_itself(affine: Executable) -> None:
+    assert weakref.ref(affine)() is affine
+    assert type(affine).__doc__ == Executable.__doc__
+    assert str(inspect.signature(affine)) == "(*args: 'Any', **named: 'Any') -> 'tuple[Array, ...]'"
+    assert type(affine).__module__ == "fuel_runtime.executable"

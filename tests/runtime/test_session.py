@@ -10,14 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import (
     ArgumentError,
+    DecisionError,
     DeviceUnavailable,
     FuelError,
+    OutOfMemory,
     ProgramError,
     UnknownDevice,
     WeightError,
@@ -94,8 +98,8 @@ def test_threads_do_not_change_bits(threads: int) -> None:
     np.testing.assert_array_equal(exe(x)[0], Session(threads=1).compile(program)(x)[0])
 
 
-def test_all_cores_by_default() -> None:
-    assert Session().compile(PROGRAM).report().threads == os.cpu_count()
+def test_all_cores_of_the_process_by_default() -> None:
+    assert Session().compile(PROGRAM).report().threads == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("devices", ["cpu", "cpu:0", " cpu ", "cpu,cpu", "auto"])
@@ -125,7 +129,7 @@ def test_devices_that_are_absent(
     message = str(caught.value)
     assert "a target for cpu only" in message
     assert missing in message
-    assert "the package " in message
+    assert "the package" in message
     assert "\n" not in message
 
 
@@ -195,13 +199,12 @@ def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> No
         ),
         ("func.func @f() { func.return }", "there is no function 'main'; the module has f"),
         ("func.func private @main()", "'main' is declared only; it has no body to run"),
-        ("", "there is no function 'main'; the module has none"),
+        ("builtin.module {}", "there is no function 'main'; the module has none"),
     ],
 )
 def test_programs_that_are_wrong(program: str, message: str) -> None:
-    text = program or "builtin.module {}"
     with pytest.raises(ProgramError, match=re.escape(message)) as caught:
-        Session().compile(text)
+        Session().compile(program)
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, FuelError)
 
@@ -276,7 +279,10 @@ def test_two_types_for_one_weight() -> None:
       func.return %a, %b : tensor<2xf32>, tensor<3xf32>
     }
     """
-    with pytest.raises(WeightError, match=re.escape("'w': expected f32[2], got f32[3]")):
+    with pytest.raises(
+        WeightError,
+        match=re.escape("'w': the program reads it as f32[2] and as f32[3]; a weight has one type"),
+    ):
         Session().compile(program, weights={"w": X})
 
 
@@ -284,3 +290,141 @@ def test_strided_weights() -> None:
     wide = np.array([2, 9, 3, 9], np.float32)
     exe = Session().compile(WEIGHTED, weights=weights() | {"layer.w": wide[::2]})
     np.testing.assert_array_equal(exe([1, 1])[0], [3, 2])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "%a = fuel.exp %b : tensor<2xf32>\n%b = fuel.neg %x : tensor<2xf32>",
+            "fuel.exp reads b (tensor<2xf32>) before it is made",
+        ),
+        (
+            "%a = fuel.add %x, %b : tensor<2xf32>\n%b = fuel.neg %a : tensor<2xf32>",
+            "fuel.add reads b (tensor<2xf32>) before it is made",
+        ),
+        ("%a = fuel.exp %a : tensor<2xf32>", "fuel.exp reads a (tensor<2xf32>) before it is made"),
+        (
+            """
+            %a = fuel.scan init(%c = %x : tensor<2xf32>) length 2 -> tensor<2xf32> {
+              %d = fuel.exp %e : tensor<2xf32>
+              %e = fuel.neg %c : tensor<2xf32>
+              fuel.scan_yield carry(%d : tensor<2xf32>)
+            }
+            """,
+            "fuel.exp reads e (tensor<2xf32>) before it is made",
+        ),
+        (
+            "%a = func.call @other(%x) : (tensor<2xf32>) -> tensor<2xf32>",
+            "func.call is not supported; inline @other",
+        ),
+    ],
+)
+@pytest.mark.parametrize("as_module", [False, True])
+def test_the_order_of_ops(body: str, message: str, as_module: bool) -> None:
+    program = f"""
+    func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
+      {body}
+      func.return %a : tensor<2xf32>
+    }}
+    func.func @other(%x: tensor<2xf32>) -> tensor<2xf32> {{
+      func.return %x : tensor<2xf32>
+    }}
+    """
+    given = parse_module(program) if as_module else program
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        Session().compile(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"func.func @main() attributes {{a = {'[' * 3000}{']' * 3000}}} {{ func.return }}",
+            "nested too deeply",
+        ),
+        ("module {" * 600 + "}" * 600, "nested too deeply"),
+        ("func.func @main() attributes {a = array<i640: 1>} { func.return }", "cannot be read"),
+        (
+            f"func.func @main() attributes {{a = 1 : i{'9' * 24}}} {{ func.return }}",
+            "cannot be read",
+        ),
+        ("  \n", "<text>: there is no IR in it"),
+    ],
+)
+def test_text_that_no_program_needs(text: str, message: str) -> None:
+    with pytest.raises(ProgramError, match=message):
+        Session().compile(text)
+
+
+@pytest.mark.parametrize("shape", ["4611686018427387904", "99999999999999999999999x0"])
+def test_shapes_that_cannot_be_addressed(shape: str) -> None:
+    for program in (
+        f"func.func @main(%x: tensor<{shape}xf32>) {{ func.return }}",
+        f'func.func @main() {{ %w = fuel.weight "w" : tensor<{shape}xi8>\n func.return }}',
+    ):
+        with pytest.raises(ProgramError, match="a tensor has below 2\\^60 elements"):
+            Session().compile(program)
+
+
+def test_a_program_that_does_not_fit_into_memory() -> None:
+    length = 2**59
+    program = f"""
+    func.func @main() -> tensor<{length}xf32> {{
+      %0 = fuel.iota : tensor<{length}xf32>
+      func.return %0 : tensor<{length}xf32>
+    }}
+    """
+    with pytest.raises(OutOfMemory, match="main: not enough memory to load it: Unable to"):
+        Session().compile(program)
+
+
+@pytest.mark.parametrize("text", ["program.txt", "a/folder", ""])
+def test_a_string_that_is_no_path(text: str) -> None:
+    with pytest.raises(ProgramError, match="was read as IR text; one that is a path must end in"):
+        Session().compile(text)
+
+
+@pytest.mark.parametrize("name", ["é", "权重", 'a "b"\\c', "tab\t"])
+def test_names_of_any_characters(name: str) -> None:
+    graph, shown = Graph(), name.replace("\t", "")
+    x = graph.input((3,), name=shown)
+    y = graph.branch(x, [lambda a: a * graph.weight(name, (3,)), lambda a: a], id=name)
+    program = str(graph.build(y, names=[shown]))
+    for arm, want in enumerate((X * X, X)):
+        session = Session(force={name: arm})
+        exe = session.compile(program, weights={name: X})
+        assert exe.signature.inputs[0].name == exe.signature.outputs[0].name == shown
+        np.testing.assert_array_equal(exe(X)[0], want)
+        again = session.compile(str(exe.module), weights={name: X}, optimize=False)
+        np.testing.assert_array_equal(again(X)[0], want)
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x00"])
+def test_names_that_nobody_could_read(name: str) -> None:
+    program = parse_module(PROGRAM)
+    (main, *_) = program.body.block.ops
+    assert isinstance(main, FuncOp)
+    main.arg_attrs = ArrayAttr([DictionaryAttr({"fuel.name": StringAttr(name)})])
+    with pytest.raises(ProgramError, match=r"fuel\.name must be a string of printable"):
+        Session().compile(program)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1025, 10**12, 2.5, True, "2"])
+def test_numbers_of_threads(threads: Any) -> None:
+    with pytest.raises(ArgumentError, match="session: threads must be "):
+        Session(threads=threads)
+
+
+def test_objects_of_a_wrong_kind() -> None:
+    wrong: Any = ["cpu"]
+    with pytest.raises(UnknownDevice, match="a comma-separated string such as 'cpu', not"):
+        Session(devices=wrong)
+    for force in ("d0=1", []):
+        with pytest.raises(DecisionError, match="force maps decisions to arms"):
+            Session(force=force)  # pyright: ignore[reportArgumentType]
+    graph: Any = Graph()
+    with pytest.raises(ProgramError, match=re.escape("a Graph; of a graph, pass graph.build(...)")):
+        Session().compile(graph)
+    with pytest.raises(WeightError, match="expected arrays by name or the path of a file"):
+        Session().compile(PROGRAM, weights=wrong)

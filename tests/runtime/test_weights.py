@@ -150,3 +150,26 @@ def test_a_written_file_has_ordinary_permissions(tmp_path: Path) -> None:
     plain.write_text("")
     save_arrays(tmp_path / "a.npz", {"a": np.zeros(3)})
     assert (tmp_path / "a.npz").stat().st_mode == plain.stat().st_mode
+
+
+def test_damage_inside_an_npz(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, a=np.arange(1000, dtype=np.float32), b=np.ones(3))
+    whole = path.read_bytes()
+    messages: list[str] = []
+    for place in range(0, len(whole), 7):
+        for byte in (0x00, 0xFF, whole[place] ^ 0x01):
+            path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+            try:
+                load_arrays(path)
+            except ArrayFileError as error:
+                messages.append(str(error))
+    assert len(messages) > 100
+    assert all(message.startswith(f"{path}: not ") for message in messages)
+
+
+@pytest.mark.parametrize("text", [b"hello there", b"\x93NUMP", b"\x00" * 100])
+def test_what_is_no_npz(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.npz").write_bytes(text)
+    with pytest.raises(ArrayFileError, match="not an npz file, which is a zip archive of arrays"):
+        load_arrays(tmp_path / "a.npz")

@@ -12,12 +12,23 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
+from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import ConstOp, tensor_type
 from fuel_dialect.ops.memory import IotaOp, WeightOp
+from fuel_dialect.ops.shape import ReshapeOp
 from fuel_dialect.reference.precision import scalar
 from fuel_lowering.numpy.emit import Emitter
-from fuel_lowering.numpy.steps import Recipe, Step
-from fuel_lowering.numpy.values import Ref, computed, is_view, view_of
+from fuel_lowering.numpy.steps import COPY, Recipe, Step
+from fuel_lowering.numpy.values import (
+    MODULE,
+    Ref,
+    computed,
+    is_view,
+    reshape_expression,
+    reshaped,
+    view_of,
+    whole,
+)
 
 CONVERT = Recipe(('copyto({y}, {0}, casting="unsafe")',), "element")
 
@@ -60,8 +71,8 @@ class Builder:
         """One op. Raises `LoweringError` for an op that this target does not know."""
         operands = [self.values[operand] for operand in op.operands]
         rule = LEAVES.get(type(op)) or rules().get(type(op))
+        self._hint = op.results[0].name_hint if op.results else None
         if rule is not None:
-            self._hint = op.results[0].name_hint if op.results else None
             results = rule(self, op, operands)
             results = [results] if isinstance(results, Ref) else results
             self.values.update(zip(op.results, results, strict=True))
@@ -72,10 +83,10 @@ class Builder:
         self.values[op.results[0]] = self._view(op, operands[0])
 
     def _view(self, op: Operation, source: Ref) -> Ref:
-        value = source.splat
-        if value is None:
-            return view_of(op, source)
-        return self.emitter.scalar(value, tensor_type(op.results[0]).get_shape())
+        value, shape = source.splat, tuple(tensor_type(op.results[0]).get_shape())
+        if value is not None:
+            return self.emitter.scalar(value, shape)
+        return self.reshape(source, shape) if isinstance(op, ReshapeOp) else view_of(op, source)
 
     # Steps.
 
@@ -92,6 +103,19 @@ class Builder:
         result = computed(shape, operands[0].dtype if dtype is None else dtype, self._hint)
         self.steps.append(Step(recipe, operands, result, fills))
         return result
+
+    def reshape(self, value: Ref, shape: tuple[int, ...]) -> Ref:
+        """
+        Another shape: a view where the layout allows it, else a copy, into planned memory.
+
+        What is known when the source is loaded is copied then.
+        """
+        value = whole(value)
+        if reshaped(value.layout, shape) is not None:
+            return value.reshape(shape)
+        if value.root.home == MODULE:
+            return value.view(reshape_expression(shape), Layout.contiguous(shape))
+        return self.step(COPY, value, shape=shape, fills=lambda y: y.reshape(value.shape))
 
     def call(self, function: str, *operands: Ref | float, dtype: Any = None) -> Ref:
         """A ufunc; Python numbers become constants of the first operand's dtype."""

@@ -105,7 +105,7 @@ class Emitter:
         if ref.expression == "{}":
             ref.text, ref.home = base, ref.base.home
             return base
-        ref.home = self.level if ref.copies and ref.base.home != MODULE else ref.base.home
+        ref.home = ref.base.home
         ref.text = self.names.fresh(ref.hint or f"{base}_view")
         self._line_at(ref.home, f"{ref.text} = {ref.expression.format(base)}")
         return ref.text

@@ -102,7 +102,7 @@ def arg(function: str) -> Rule:
 def _matmul(b: Builder, op: linear_algebra.MatmulOp, xs: Sequence[Ref]) -> Ref:
     lhs, rhs = b.widen(xs[0]), b.widen(xs[1])
     result = tensor_type(op.result).get_shape()
-    lhs, rhs, written = _grouped(whole(lhs), rhs)
+    lhs, rhs, written = _grouped(b, whole(lhs), rhs)
     fills = None if written == result else lambda y: y.reshape(written)
     is_gemm = len(written) == 2 and lhs.dtype.kind == "f"
     line = "{0}.dot({1}, {y})" if is_gemm else "matmul({0}, {1}, {y})"
@@ -110,7 +110,7 @@ def _matmul(b: Builder, op: linear_algebra.MatmulOp, xs: Sequence[Ref]) -> Ref:
     return b.narrow(product, xs[0].dtype)
 
 
-def _grouped(lhs: Ref, rhs: Ref) -> tuple[Ref, Ref, tuple[int, ...]]:
+def _grouped(b: Builder, lhs: Ref, rhs: Ref) -> tuple[Ref, Ref, tuple[int, ...]]:
     """
     The operands such that NumPy's broadcasting pairs their batches, and the shape of the product.
 
@@ -122,28 +122,27 @@ def _grouped(lhs: Ref, rhs: Ref) -> tuple[Ref, Ref, tuple[int, ...]]:
     others = rhs.extents[:-2]
     if batch and all(extent == 1 for extent in others) and prod(lhs.shape) and n:
         rows = prod(batch) * m
-        return lhs.reshape((rows, k)), _last_two(rhs), (rows, n)
+        return b.reshape(lhs, (rows, k)), _last_two(rhs), (rows, n)
     rhs = whole(rhs)
     others = rhs.shape[:-2]
     if tuple(batch) == tuple(others):
         return lhs, rhs, (*batch, m, n)
     if batch[:-1] == list(others[:-1]):
         joined = (*others, batch[-1] // others[-1] * m)
-        return lhs.reshape((*joined, k)), rhs, (*joined, n)
+        return b.reshape(lhs, (*joined, k)), rhs, (*joined, n)
     split = [(b // a, a) for a, b in zip(others, batch, strict=True)]
     outer = [extent for group, extent in split for extent in (extent, group)]
     paired = [extent for extent in others for extent in (extent, 1)]
-    lhs = lhs.reshape((*outer, m, k))
-    return lhs, rhs.reshape((*paired, k, n)), (*outer, m, n)
+    lhs = b.reshape(lhs, (*outer, m, k))
+    return lhs, b.reshape(rhs, (*paired, k, n)), (*outer, m, n)
 
 
 def _last_two(ref: Ref) -> Ref:
-    """A stack of one matrix as that matrix."""
-    extra = len(ref.extents) - 2
-    if not extra:
-        return Ref(ref.extents, ref.dtype, ref.layout, ref.hint, base=ref)
-    layout = Layout(ref.extents[extra:], ref.layout.strides[extra:], ref.layout.offset)
-    return ref.view(f"{{}}[{', '.join('0' * extra)}]", layout)
+    """A stack of equal matrices, its array that of at most one, as that matrix."""
+    extra, own = max(len(ref.extents) - 2, 0), ref.layout
+    layout = Layout(own.shape[extra:], own.strides[extra:], own.offset)
+    one = ref.view(f"{{}}[{', '.join('0' * extra)}]", layout) if extra else ref
+    return whole(Ref(ref.shape[-2:], ref.dtype, layout, ref.hint, base=one))
 
 
 # Indexing.

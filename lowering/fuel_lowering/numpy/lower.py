@@ -21,7 +21,7 @@ from fuel_lowering.kernels import LoweredRun
 from fuel_lowering.numpy import support
 from fuel_lowering.numpy.builder import Builder
 from fuel_lowering.numpy.emit import Emitter
-from fuel_lowering.numpy.steps import Place, Straight, assign, needed
+from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, needed
 from fuel_lowering.numpy.tiles import cut, iteration_shape, write_tiles
 from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
 
@@ -117,12 +117,14 @@ class _Run:
             if result.first_use is not None
         ]
         places = assign(wanted, steps, own)
-        shape = iteration_shape(steps)
-        grid = None if shape is None else cut(shape, steps)
+        before, rest = _copies_apart(steps, places)
+        shape = iteration_shape(rest)
+        grid = None if shape is None else cut(shape, rest)
         if grid is None:
             Straight(emitter, steps, places).write()
         else:
-            write_tiles(emitter, steps, grid, places, kernel.label.data)
+            Straight(emitter, before, {}, kept=[s.result for s in before]).write()
+            write_tiles(emitter, rest, grid, places, kernel.label.data)
         emitter.clock += 1
         emitter.touch(inner.values())
         emitter.touch(self.values[r] for r in kernel.outputs if r in self.values)
@@ -138,6 +140,22 @@ class _Run:
         place.hold(ref)
         self.emitter.dtype(ref.dtype)
         return place
+
+
+def _copies_apart(
+    steps: Sequence[Step], places: Mapping[Ref, Place]
+) -> tuple[list[Step], list[Step]]:
+    """Reshapes that copy what other kernels computed, and the other steps."""
+    own = {result for step in steps for result in step.results}
+    before = [
+        step
+        for step in steps
+        if step.recipe is COPY
+        and step.fills is not None
+        and step.result not in places
+        and own.isdisjoint(operand.root for operand in step.operands)
+    ]
+    return before, [step for step in steps if step not in before]
 
 
 def _title(kernel: KernelOp) -> str:

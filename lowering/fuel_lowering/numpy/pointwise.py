@@ -21,6 +21,9 @@ from fuel_lowering.numpy.values import Ref
 
 BOOL = np.dtype(np.bool_)
 
+SIGMOID_LIMIT = 40
+"""Beyond it, f64 has 1."""
+
 
 def _helper(call: str, *temps: Temp, reuse: tuple[int, ...] = ()) -> Recipe:
     """One call of a function of `support`."""
@@ -98,16 +101,14 @@ def _rsqrt(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
     return b.call("reciprocal", b.call("sqrt", xs[0]))
 
 
-def _one_plus_exp_minus(b: Builder, x: Ref) -> Ref:
-    return b.call("add", b.call("exp", b.call("negative", x)), 1)
-
-
 def _sigmoid(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
-    return b.call("reciprocal", _one_plus_exp_minus(b, xs[0]))
+    """e^x / (1 + e^x), which keeps the negative tail; no overflow, as 1 + e^x is e^x before."""
+    e = b.call("exp", b.call("minimum", xs[0], SIGMOID_LIMIT))
+    return b.call("divide", e, b.call("add", e, 1))
 
 
 def _silu(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
-    return b.call("divide", xs[0], _one_plus_exp_minus(b, xs[0]))
+    return b.call("multiply", _sigmoid(b, op, xs), xs[0])
 
 
 def _erf(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
@@ -123,7 +124,7 @@ def _gelu_tanh(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
     c = sqrt(2 / pi)
     slope = b.call("add", b.call("multiply", b.call("square", x), c * 0.044715), c)
     t = b.call("tanh", b.call("multiply", slope, x))
-    return b.call("multiply", b.call("multiply", b.call("add", t, 1), x), 0.5)
+    return b.call("multiply", b.call("multiply", b.call("add", t, 1), 0.5), x)
 
 
 def _powi(b: Builder, op: ops.PowiOp, xs: Sequence[Ref]) -> Ref:

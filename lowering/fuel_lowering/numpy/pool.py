@@ -8,6 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from queue import SimpleQueue
 
@@ -90,6 +91,7 @@ class Pool:
     def _forget_threads(self) -> None:
         self._start = threading.Lock()
         self._jobs: SimpleQueue[_Job | None] | None = None
+        self._helpers = 0
 
     def run(self, body: Body, tiles: int) -> None:
         """
@@ -97,14 +99,13 @@ class Pool:
 
         Raises what a body raises, after all threads have let go of the job.
         """
-        helpers = min(self.threads, tiles) - 1
-        if helpers < 1:
+        if min(self.threads, tiles) < 2:
             for tile in range(tiles):
                 body(tile, 0)
             return
         jobs = self._jobs or self._started()
         job = _Job(body, tiles)
-        for _ in range(helpers):
+        for _ in range(min(self._helpers, tiles - 1)):
             jobs.put(job)
         try:
             job.work(0)
@@ -114,18 +115,26 @@ class Pool:
             raise job.error
 
     def _started(self) -> SimpleQueue[_Job | None]:
+        """The queue of the helpers; there are fewer where the system gives no more threads."""
         with self._start:
             if self._jobs is not None:
                 return self._jobs
             jobs: SimpleQueue[_Job | None] = SimpleQueue()
-            for slot in range(1, self.threads):
-                context = quiet_context()
-                arguments = (_serve, jobs, slot)
-                name = f"fuel-{slot}"
-                threading.Thread(target=context.run, args=arguments, name=name, daemon=True).start()
-            weakref.finalize(self, _stop, jobs, self.threads - 1)
+            started = 0
+            with suppress(RuntimeError):
+                for slot in range(1, self.threads):
+                    _start_helper(jobs, slot)
+                    started = slot
+            self._helpers = started
+            weakref.finalize(self, _stop, jobs, started)
             self._jobs = jobs
             return jobs
+
+
+def _start_helper(jobs: SimpleQueue[_Job | None], slot: int) -> None:
+    """A thread that serves a queue. Raises `RuntimeError` if the system has no more of them."""
+    target, name = quiet_context().run, f"fuel-{slot}"
+    threading.Thread(target=target, args=(_serve, jobs, slot), name=name, daemon=True).start()
 
 
 def _stop(jobs: SimpleQueue[_Job | None], threads: int) -> None:

@@ -135,7 +135,9 @@ class _Loop:
             self.rows.append(row)
 
     def _split(self, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-        """The steps that no carry or x reaches, and the others."""
+        """The steps that no carry or x reaches, and the others: all if there may be no step."""
+        if not self.op.steps:
+            return [], list(steps)
         arguments = [*self.op.carry_args, *self.op.x_args]
         varying = {self.values[a].root for a in arguments} - {i.root for i in self.inits}
         before: list[Step] = []
@@ -195,6 +197,7 @@ class _Loop:
         for carry in self.carries:
             self._prepare(carry, places)
         done = self._start_counting()
+        header = self._header()
         emitter.open()
         self._row_lines()
         kept = [] if self.flag is None else [self.flag]
@@ -204,7 +207,7 @@ class _Loop:
             emitter.line(f"{done} += 1")
             emitter.line(f"if {emitter.text(self.flag)}:")
             emitter.line("    break")
-        emitter.close(self._header())
+        emitter.close(header)
         self._finish(done)
 
     def _name_rows(self, places: dict[Ref, Place]) -> None:
@@ -281,7 +284,8 @@ class _Loop:
 
     def _stack(self, ref: Ref) -> str:
         """What the loop runs over: rows are arrays even where they have rank 0."""
-        ref = ref if len(ref.shape) > 1 else ref.reshape((*ref.shape, 1))
+        if len(ref.shape) == 1:
+            ref = ref.view("{}[:, None]", ref.layout.unsqueeze(1))
         reverse = "[::-1]" if self.op.reverse is not None else ""
         return self.emitter.text(ref) + reverse
 

@@ -15,10 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fuel_dialect.layout import Layout
 from fuel_lowering.numpy.buffers import Buffer
 from fuel_lowering.numpy.emit import Emitter
-from fuel_lowering.numpy.values import SCRATCH, Ref
+from fuel_lowering.numpy.values import SCRATCH, Ref, computed
 
 Scope = Literal["element", "row", "whole"]
 
@@ -75,11 +74,7 @@ class Step:
 
 def copied(value: Ref) -> Step:
     """A step that copies a value into an array of its own."""
-    own = Ref(value.shape, value.dtype, Layout.contiguous(value.shape), value.hint)
-    source = value.base
-    if not value.copies or source is None:
-        return Step(COPY, (value,), own)
-    return Step(COPY, (source,), own, fills=lambda y: y.reshape(source.extents))
+    return Step(COPY, (value,), computed(value.shape, value.dtype, value.hint))
 
 
 @dataclass(eq=False)

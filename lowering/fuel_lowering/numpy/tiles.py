@@ -130,7 +130,7 @@ def _collapse(
     groups: list[list[int]] = [[0]]
     for axis in range(1, len(shape)):
         is_row = has_rows and axis == len(shape) - 1
-        joins = not is_row and all(_join(s, shape, groups[-1][-1], axis) for s in strides)
+        joins = not is_row and all(_join(s, shape, groups[-1], axis) for s in strides)
         if joins:
             groups[-1].append(axis)
         else:
@@ -145,11 +145,17 @@ def _strides(layout: Layout, shape: Sequence[int]) -> tuple[int | None, ...]:
     return (None,) * new + tuple(s if extent == want else None for extent, s, want in own)
 
 
-def _join(strides: Sequence[int | None], shape: Sequence[int], outer: int, inner: int) -> bool:
+def _join(
+    strides: Sequence[int | None], shape: Sequence[int], group: Sequence[int], inner: int
+) -> bool:
+    """Whether an array steps through an axis as it does through a group; an extent of 1 says no."""
+    outer = next((axis for axis in reversed(group) if shape[axis] != 1), None)
+    if outer is None or shape[inner] == 1:
+        return True
     a, b = strides[outer], strides[inner]
     if a is None or b is None:
         return a is b
-    return a == b * shape[inner] or shape[outer] == 1
+    return a == b * shape[inner]
 
 
 def write_tiles(
@@ -204,8 +210,7 @@ class _Tiles:
         """The array with its axes joined, where that is another shape."""
         if not ref.extents or self.grid.lacking(ref.extents) is not None:
             return ref
-        grouped = self.grid.grouped(ref.extents)
-        return ref.view(f"{{}}.reshape({', '.join(map(str, grouped))})", Layout.contiguous(grouped))
+        return ref.reshape(self.grid.grouped(ref.extents))
 
     def _index_lines(self) -> None:
         grid, emitter = self.grid, self.emitter

@@ -8,7 +8,7 @@ broadcast by themselves; what else reads the value asks for the whole array.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ from fuel_dialect.ops.shape import (
     UnsqueezeOp,
     int_tuple,
 )
-from fuel_dialect.traits import FreeWhenContiguous, ViewOp
+from fuel_dialect.traits import ViewOp
 from fuel_lowering.numpy.buffers import Buffer
 
 MODULE, SCRATCH, CALL = 0, 1, 2
@@ -54,8 +54,6 @@ class Ref:
     buffer: Buffer | None = None
     base: Ref | None = None
     expression: str = "{}"
-    copies: bool = False
-    """Whether evaluating the expression copies: then it is evaluated where it is read."""
     splat: np.ndarray[Any, Any] | None = None
     """The rank-0 array behind a value that is the same everywhere."""
     views: dict[str, Ref] = field(default_factory=dict)
@@ -76,7 +74,7 @@ class Ref:
             ref = ref.base
         return ref
 
-    def view(self, expression: str, layout: Layout, copies: bool = False) -> Ref:
+    def view(self, expression: str, layout: Layout) -> Ref:
         """The value that an expression of this array gives; the same one when asked again."""
         if expression == "{}":
             return Ref(layout.shape, self.dtype, layout, self.hint, base=self)
@@ -88,16 +86,50 @@ class Ref:
                 self.hint,
                 base=self,
                 expression=expression,
-                copies=copies,
             )
         return self.views[expression]
 
     def reshape(self, shape: tuple[int, ...]) -> Ref:
+        """The array in another shape that its layout can be read in without a copy."""
         if shape == self.extents:
             return self
-        extents = ", ".join(map(str, shape)) or "()"
-        copies = not self.layout.is_contiguous
-        return self.view(f"{{}}.reshape({extents})", Layout.contiguous(shape), copies)
+        layout = reshaped(self.layout, shape)
+        assert layout is not None, f"{self.layout} cannot be read as {shape}"
+        return self.view(reshape_expression(shape), layout)
+
+
+def reshape_expression(shape: Sequence[int]) -> str:
+    return f"{{}}.reshape({', '.join(map(str, shape)) or '()'})"
+
+
+def reshaped(layout: Layout, shape: Sequence[int]) -> Layout | None:
+    """The layout of a reshape where NumPy makes a view; None where it copies."""
+    if not layout.elements:
+        return Layout.contiguous(shape, layout.offset)
+    blocks = _blocks(layout)
+    extent, stride = 1, 1
+    strides: list[int] = []
+    for want in reversed(shape):
+        if extent == 1 and want > 1:
+            extent, stride = blocks.pop()
+        if extent % want:
+            return None
+        strides.append(stride)
+        extent, stride = extent // want, stride * want
+    return Layout(tuple(shape), tuple(reversed(strides)), layout.offset)
+
+
+def _blocks(layout: Layout) -> list[tuple[int, int]]:
+    """Extent and inner stride of the runs of axes that step through memory as one axis."""
+    blocks: list[tuple[int, int]] = []
+    for extent, stride in zip(layout.shape, layout.strides, strict=True):
+        if extent == 1:
+            continue
+        outer = 1
+        if blocks and blocks[-1][1] == extent * stride:
+            outer, _ = blocks.pop()
+        blocks.append((outer * extent, stride))
+    return blocks
 
 
 def computed(shape: tuple[int, ...], dtype: np.dtype[Any], hint: str | None = None) -> Ref:
@@ -118,18 +150,20 @@ def whole(ref: Ref) -> Ref:
 
 
 def is_view(op: Operation) -> bool:
-    """Whether the op costs nothing here: a view, or a reshape."""
+    """Whether the op is a view, or a reshape: one where the layout allows it."""
     return isinstance(op, ViewOp | ReshapeOp)
 
 
 def view_of(op: Operation, source: Ref) -> Ref:
-    """The value of a view op. Raises `LoweringError` for a kind that this target does not know."""
+    """
+    The value of a view op; reshapes are the builder's.
+
+    Raises `LoweringError` for a kind that this target does not know.
+    """
     shape = tensor_type(op.results[0]).get_shape()
     if isinstance(op, BroadcastToOp):
         return Ref(shape, source.dtype, source.layout, source.hint, base=source)
     source = whole(source)
-    if op.has_trait(FreeWhenContiguous):
-        return source.reshape(tuple(shape))
     for kind, expression in EXPRESSIONS.items():
         if isinstance(op, kind):
             layout = cast(ViewOp, op).derive_layout(source.layout)

@@ -143,12 +143,16 @@ def _absent(device: DeviceAttr) -> Absent:
     if kind == HOST:
         return Absent(device, f"there is one {HOST} device, {HOST}")
     needs = _LATER[kind]
-    missing = [f"the package {name}" for name in needs.modules if find_spec(name) is None]
+    packages = [name for name in needs.modules if find_spec(name) is None]
+    missing: list[str] = []
+    if packages:
+        noun = "package" if len(packages) == 1 else "packages"
+        missing.append(f"the {noun} {' and '.join(packages)} (extra {needs.extra!r})")
     if not _driver_there(needs.driver):
-        missing.append(f"the driver ({needs.driver})")
+        missing.append(f"the driver {needs.driver}")
     reason = f"this version of fuel has a target for {HOST} only"
     if missing:
-        reason += f", and this machine lacks {', '.join(missing)} (extra {needs.extra!r})"
+        reason += f"; besides, this machine lacks {' and '.join(missing)}"
     return Absent(device, reason)
 
 
