@@ -17,18 +17,18 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.rewriter import InsertPoint
 
-from fuel_dialect.attributes import ArmAttr, TargetAttr, TopologyAttr
+from fuel_dialect.attributes import ArmAttr, TargetAttr
 from fuel_dialect.canonicalization import DropOperands, SinkLeaves
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, YieldOp
-from fuel_dialect.targets.description import TargetDescription, description_of
+from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.traits import DecomposableOp, Elementwise, RowWise, ViewOp
 from fuel_passes.form_kernels import form_kernels, label_of
 from fuel_passes.outline import Outliner, erase_dead, is_leaf, is_splat
 from fuel_passes.plan.prices import elements_of, is_tiled, kernel_ns, op_ns, ops_ns
-from fuel_passes.plan.serving import sites_of
-from fuel_passes.plan.topology import resolve
+from fuel_passes.plan.serving import Site, sites_of
+from fuel_passes.plan.topology import Topology, resolve, target_description
 from fuel_passes.strip_plan import is_planned_branch
 from fuel_passes.walk import functions
 
@@ -79,7 +79,7 @@ class ForkVariantsPass(ModulePass):
         for function in functions(op):
             self._fork(function, topology)
 
-    def _fork(self, function: FuncOp, topology: TopologyAttr) -> None:
+    def _fork(self, function: FuncOp, topology: Topology) -> None:
         allowed = _allowed(function)
         if self.max_branches is not None:
             allowed = min(allowed, self.max_branches)
@@ -120,24 +120,24 @@ class Choice:
         return high / max(low, 1)
 
 
-def _choices(function: FuncOp, topology: TopologyAttr) -> Iterator[Choice]:
+def _choices(function: FuncOp, topology: Topology) -> Iterator[Choice]:
     for site in sites_of(function, topology):
         if site.planned or not site.targets:
             continue
         for op in site.block.ops:
             if not isinstance(op, KernelOp):
                 continue
-            choice = _choice(op, site.targets)
+            choice = _choice(op, site)
             if choice is not None:
                 yield choice
 
 
-def _choice(kernel: KernelOp, targets: tuple[TargetAttr, ...]) -> Choice | None:
+def _choice(kernel: KernelOp, site: Site) -> Choice | None:
     pin = kernel.placement
-    target = next((t for t in targets if pin is None or t.device == pin), None)
-    description = target and description_of(target.backend.data)
-    if target is None or description is None:
+    target = next((t for t in site.targets if pin is None or t.device == pin), None)
+    if target is None:
         return None
+    description = target_description(site.topology, target)
     if not any(is_tiled(elements_of(result), description) for result in kernel.outputs):
         return None
     way = way_of(kernel)

@@ -34,8 +34,8 @@ def test_the_default_is_the_host():
 
 def test_the_stamp_wins_over_the_default_and_the_option_over_the_stamp():
     module = stamped('#fuel.topology<"mine", [#fuel.target<cpu, "numpy">]>')
-    assert resolve(module).label.data == "mine"
-    assert resolve(module, "cpu").label.data == "cpu"
+    assert resolve(module).name == "mine"
+    assert resolve(module, "cpu").name == "cpu"
 
 
 def test_an_unknown_preset_is_refused_with_those_that_exist():
