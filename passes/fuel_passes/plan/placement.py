@@ -34,7 +34,14 @@ EXACT_LIMIT = 10_000
 """Up to so many ways to place all kernels, the plan is the best there is."""
 
 WIDTH = 24
-"""Of more ways than that, how many partial plans are kept at each kernel."""
+"""Of more ways than that, how many partial plans are kept at each of very many kernels."""
+
+WIDEST = 256
+PARTIAL_PLANS = 10_000
+"""How many partial plans are kept at each of few kernels, and at all of them together."""
+
+FEW = 64
+"""Up to so many kernels, moves are tried from each single device too."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ def place(
     previous: Placement | None = None,
     *,
     exact_limit: int = EXACT_LIMIT,
-    width: int = WIDTH,
+    width: int | None = None,
 ) -> Placement:
     """
     The cheapest placement of nodes in topological order, or a near one of very many.
@@ -84,7 +91,7 @@ def place(
     """
     made_for = generation(topology)
     kept = _unchanged(nodes, previous, made_for)
-    fixed = [replace(node, pin=kept.get(node.key, node.pin)) for node in nodes]
+    fixed = [replace(n, pin=kept[n.key]) if n.key in kept else n for n in nodes]
     problem = formulate(fixed, topology, exits or {})
     singles = {device: problem.alone(device) for device in problem.devices}
     starts = [Found(problem.total(choice), choice) for choice in singles.values()]
@@ -107,15 +114,18 @@ def place(
     )
 
 
-def _best(problem: Problem, starts: list[Found], exact_limit: int, width: int) -> Found:
-    ways = prod(len(step.options) for step in problem.steps[:64])
-    small = len(problem.steps) <= 64 and ways <= exact_limit
+def _best(problem: Problem, starts: Sequence[Found], exact_limit: int, width: int | None) -> Found:
+    count = len(problem.steps)
     best = min(starts, key=lambda start: start.total)
-    found = search(problem, exact_limit if small else width, best)
+    if count <= FEW and prod(len(step.options) for step in problem.steps) <= exact_limit:
+        return search(problem, exact_limit, best, exact=True)
+    if width is None:
+        width = max(WIDTH, min(WIDEST, PARTIAL_PLANS // max(count, 1)))
+    found = search(problem, width, best)
     if found.exact:
         return found
-    seeds = [found, *starts] if len(problem.steps) <= 64 else [found]
-    return min((improve(problem, seed) for seed in seeds), key=lambda f: f.total)
+    seeds = [found, *starts] if count <= FEW else [found]
+    return min((improve(problem, seed) for seed in seeds), key=lambda found: found.total)
 
 
 def _unchanged(

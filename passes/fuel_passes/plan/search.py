@@ -9,6 +9,7 @@ the result is exact; with the best few it is near, and moves of single nodes men
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -34,42 +35,53 @@ class Found:
     exact: bool = False
 
 
-def search(problem: Problem, width: int, known: Found) -> Found:
+MOST_LIVE = 16
+"""Of more live values, those read last are taken to be where the best partial plan has them."""
+
+
+def search(problem: Problem, width: int, known: Found, exact: bool = False) -> Found:
     """
     The cheapest placement that is cheaper than a known one, or the known one.
 
-    At most `width` partial plans are kept at each node; the result is exact if there never were
-    more. Partial plans that cannot become cheaper than the known one are given up at once.
+    At most `width` partial plans are kept at each node, and where more than `MOST_LIVE` values
+    are live some are forgotten, unless the result must be exact; it is exact if neither happened.
+    Partial plans that cannot become cheaper than the known one are given up at once.
     """
+    transitions = _transitions(problem, max(len(problem.steps) if exact else 0, MOST_LIVE))
     layers: list[dict[State, Partial]] = []
     layer: dict[State, Partial] = {(): (0, (), 0)}
     rest = problem.bound
     cut = False
-    for transition in _transitions(problem):
+    for transition in transitions:
         rest -= min(transition.step.options.values())
         layer = transition.advance(layer, known.total - rest)
+        if layer and transition.forget is not None:
+            cut = True
+            layer = transition.forgotten(layer)
         if len(layer) > width:
             cut = True
             layer = dict(sorted(layer.items(), key=_cost)[:width])
         layers.append(layer)
         if not layer:
             return Found(known.total, known.choice, not cut)
-    if not layers:
-        return Found(0, (), True)
-    return _traced(layers, cut)
+    choice = _traced(layers)
+    found = Found(problem.total(choice), choice, not cut)
+    return found if found.total < known.total or not cut else known
 
 
 def _cost(item: tuple[State, Partial]) -> int:
     return item[1][0]
 
 
-def _traced(layers: Sequence[dict[State, Partial]], cut: bool) -> Found:
-    state, (total, _, _) = min(layers[-1].items(), key=_cost)
+def _traced(layers: Sequence[dict[State, Partial]]) -> Sequence[int]:
+    if not layers:
+        return ()
+    state, _ = min(layers[-1].items(), key=_cost)
     choice: list[int] = []
     for layer in reversed(layers):
-        _, state, device = layer.pop(state)
+        _, state, device = layer[state]
         choice.append(device)
-    return Found(total, choice[::-1], not cut)
+    return choice[::-1]
 
 
 @dataclass
@@ -82,14 +94,18 @@ class _Transition:
     """The states of the values it reads that are in the state in front of it."""
     others: Callable[[State], State]
     """Those of all other values."""
-    fresh: dict[int, int]
-    """The states of sources that it is the first to read."""
+    fresh: list[int]
+    """What else it reads: sources that nobody read before, and what was forgotten."""
+    outside: dict[int, int]
+    """The states of sources and of what was forgotten."""
     reads: list[int]
     """What it reads, in the order of `taken`, then of `fresh`."""
     stays: list[int]
     """The numbers in `reads` of values that later nodes read too."""
-    makes: list[int]
-    """What it makes that later nodes read."""
+    forget: dict[int, int] | None = None
+    """Values of the new state that are left out of it, and their places."""
+    remember: Callable[[State], State] = tuple
+    """The states of all others."""
 
     def advance(self, layer: dict[State, Partial], limit: int) -> dict[State, Partial]:
         """The partial plans after the node that cost less than a limit."""
@@ -111,8 +127,20 @@ class _Transition:
                     after[key] = (total, state, device)
         return after
 
+    def forgotten(self, layer: dict[State, Partial]) -> dict[State, Partial]:
+        """The partial plans without what is to be forgotten; it stays where the best has it."""
+        best, _ = min(layer.items(), key=_cost)
+        for value, place in (self.forget or {}).items():
+            self.outside[value] = best[place]
+        after: dict[State, Partial] = {}
+        for state, partial in layer.items():
+            key = self.remember(state)
+            if key not in after or partial[0] < after[key][0]:
+                after[key] = partial
+        return after
+
     def _ways(self, read: State) -> list[Way]:
-        states = (*read, *self.fresh.values())
+        states = (*read, *(self.outside[value] for value in self.fresh))
         best: dict[State, Way] = {}
         for device in self._devices(states):
             way = self._way(device, states)
@@ -148,32 +176,52 @@ class _Transition:
         return added, device, tuple(tail)
 
 
-def _transitions(problem: Problem) -> list[_Transition]:
+def _transitions(problem: Problem, most_live: int) -> list[_Transition]:
     values = problem.values
+    outside = {
+        number: value.travel.made(value.home)
+        for number, value in enumerate(values)
+        if value.home is not None
+    }
     live: list[int] = []
     transitions: list[_Transition] = []
     for index, step in enumerate(problem.steps):
         position = {value: place for place, value in enumerate(live)}
         old = [value for value in step.reads if value in position]
-        fresh = {v: values[v].travel.made(values[v].home or 0) for v in step.reads if v not in old}
+        fresh = [value for value in step.reads if value not in position]
         reads = [*old, *fresh]
         stays = [i for i, value in enumerate(reads) if values[value].readers[-1] > index]
-        makes = [value for value in step.makes if values[value].readers]
         others = [value for value in live if value not in old]
-        transitions.append(
-            _Transition(
-                problem,
-                step,
-                _picker([position[value] for value in old]),
-                _picker([position[value] for value in others]),
-                fresh,
-                reads,
-                stays,
-                makes,
-            )
+        transition = _Transition(
+            problem,
+            step,
+            _picker([position[value] for value in old]),
+            _picker([position[value] for value in others]),
+            fresh,
+            outside,
+            reads,
+            stays,
         )
+        transitions.append(transition)
+        makes = [value for value in step.makes if values[value].readers]
         live = [*others, *(reads[i] for i in stays), *makes]
+        if len(live) > most_live:
+            live = _forget(transition, live, index, most_live)
     return transitions
+
+
+def _forget(transition: _Transition, live: Sequence[int], index: int, most: int) -> list[int]:
+    """Let a transition forget the values that are read last; what is left."""
+
+    def next_reader(place: int) -> int:
+        readers = transition.problem.values[live[place]].readers
+        return readers[bisect_right(readers, index)]
+
+    kept = sorted(sorted(range(len(live)), key=next_reader)[: max(most // 2, 1)])
+    gone = set(range(len(live))).difference(kept)
+    transition.forget = {live[place]: place for place in gone}
+    transition.remember = _picker(kept)
+    return [live[place] for place in kept]
 
 
 def _picker(places: Sequence[int]) -> Callable[[State], State]:
