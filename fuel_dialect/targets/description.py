@@ -51,6 +51,10 @@ class TargetDescription:
     """Element types whose matmuls have a rate other than `flops_per_ns`."""
     bit_stable: bool = True
     """Whether its kernels give the same bits each time on the same hardware."""
+    ulps: int = 4
+    """How many units in the last place its elementwise kernels may be off, transcendentals too."""
+    strided: bool = True
+    """Whether its kernels read operands that are not contiguous."""
 
     @cached_property
     def element_types(self) -> frozenset[Attribute]:

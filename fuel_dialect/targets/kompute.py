@@ -2,7 +2,8 @@
 """
 Compute shaders through Kompute on a Vulkan device: 32-bit types, masks and half floats.
 
-The rates are those of an integrated GPU; the launch is one dispatch of a recorded sequence.
+The rates are those of an integrated GPU; the launch is one dispatch of a recorded sequence. The
+precision is what Vulkan promises of a sine: 2^-11, which is 2^13 units in the last place of 1.
 """
 
 from __future__ import annotations
@@ -19,4 +20,5 @@ DESCRIPTION = TargetDescription(
     launch_ns=20_000,
     tile=256,
     threads=1,
+    ulps=8_192,
 )
