@@ -66,7 +66,7 @@ def key_of(
 ) -> MeasurementKey:
     """The key of a kernel on a target. It takes no notice of values, of names or of the program."""
     work = [
-        op for op in kernel.body.block.ops if not (op.has_trait(IsTerminator) or op.has_trait(Leaf))
+        op for op in kernel.body.walk() if not (op.has_trait(IsTerminator) or op.has_trait(Leaf))
     ]
     values = (*kernel.body.block.args, *kernel.outputs)
     return MeasurementKey(
