@@ -41,7 +41,7 @@ def no_limits() -> Iterator[None]:
     tiny = replace(DESCRIPTION, tile=0)
     with (
         patch("fuel_passes.plan.topology.description_of", lambda backend: tiny),
-        patch.object(fork_variants, "_allowed", lambda function: 1_000),
+        patch.object(fork_variants, "arms_left", lambda function: 1_000),
     ):
         yield
 
