@@ -57,6 +57,8 @@ class Rates:
     launch_ns: int
     matmul_flops: tuple[tuple[str, float], ...] = ()
     """Element types whose matmuls have a rate of their own."""
+    threads: int | None = None
+    """How many share a kernel; None for as many as is typical."""
 
     def of(self, typical: TargetDescription) -> TargetDescription:
         """A description with these rates."""
@@ -67,6 +69,7 @@ class Rates:
             flops_per_ns=self.flops_per_ns,
             launch_ns=self.launch_ns,
             matmul_flops=self.matmul_flops,
+            threads=self.threads or typical.threads,
         )
 
 

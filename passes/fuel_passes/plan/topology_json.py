@@ -91,6 +91,7 @@ SCHEMA: Mapping[str, Any] = {
                         "description": "flops per ns of matmuls on an element type: bf16, f64",
                         "additionalProperties": _POSITIVE,
                     },
+                    "threads": {"type": "integer", "minimum": 1},
                 },
             },
         },
@@ -140,12 +141,14 @@ def _device_json(device: Device) -> _Json:
 
 
 def _rates_json(rates: Rates) -> _Json:
+    known = {} if rates.threads is None else {"threads": rates.threads}
     return {
         "bytes_per_ns": float(rates.bytes_per_ns),
         "operations_per_ns": float(rates.operations_per_ns),
         "flops_per_ns": float(rates.flops_per_ns),
         "launch_ns": rates.launch_ns,
         "matmul_flops": {name: float(rate) for name, rate in rates.matmul_flops},
+        **known,
     }
 
 
@@ -228,6 +231,7 @@ def _rates(name: str, value: object, where: str) -> Rates:
         fields.positive("flops_per_ns"),
         fields.whole("launch_ns"),
         fields.named("matmul_flops", _matmul_rate),
+        max(fields.whole("threads"), 1) if "threads" in fields.given else None,
     )
 
 
