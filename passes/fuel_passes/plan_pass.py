@@ -30,7 +30,7 @@ from fuel_passes.plan.candidates import (
     is_movable,
 )
 from fuel_passes.plan.filters import Requirement
-from fuel_passes.plan.placement import Input, Node, Output, Source, place
+from fuel_passes.plan.placement import Input, Node, Output, Placement, Source, place
 from fuel_passes.plan.prices import size_of
 from fuel_passes.plan.residency import (
     argument_devices,
@@ -73,7 +73,7 @@ class PlanPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         topology = resolve(op, self.topology)
-        pin = None if self.device is None else _session_pin(self.device, topology)
+        pin = None if self.device is None else session_pin(self.device, topology)
         if len(topology.targets) < 2:
             return
         candidates = Candidates(topology, Requirement(self.deterministic, self.max_ulps))
@@ -90,7 +90,8 @@ class PlanPass(ModulePass):
         stamp_plan(op, topology)
 
 
-def _session_pin(name: str, topology: Topology) -> DeviceAttr:
+def session_pin(name: str, topology: Topology) -> DeviceAttr:
+    """The device that a whole session is pinned to. Raises `FuelPassError` if it is not there."""
     device = DeviceAttr.of(name)
     if all(target.device != device for target in topology.targets):
         raise FuelPassError(
@@ -102,11 +103,12 @@ def _session_pin(name: str, topology: Topology) -> DeviceAttr:
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """The items of a block and the target of each; `total_ns` counts kernels and transfers."""
+    """The items of a block, the candidates of each and the one chosen, and what all costs."""
 
     block: Block
+    candidates: Mapping[Operation, Sequence[Candidate]]
     chosen: Mapping[Operation, Candidate]
-    total_ns: int
+    placement: Placement
 
 
 def apply_plan(plan: BlockPlan, candidates: Candidates) -> None:
@@ -147,7 +149,7 @@ def plan_block(
         best = cheapest(found, DeviceAttr.of(placed.assignment[key]))
         if best is not None:
             chosen[op] = best
-    return BlockPlan(block, chosen, placed.total_ns)
+    return BlockPlan(block, dict(zip(problem.ops, problem.known, strict=True)), chosen, placed)
 
 
 class _Problem:
