@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """A value that exists before the first kernel runs."""
 
@@ -18,7 +18,7 @@ class Source:
     bytes: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Output:
     """One result of a node; the key of a node alone means its result 0."""
 
@@ -29,7 +29,7 @@ class Output:
 Input = int | Output | Source
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Node:
     """A kernel, or a decision of several arms: what is placed as one."""
 

@@ -19,7 +19,7 @@ from fuel_passes.plan.nodes import Node, Output, Source
 from fuel_passes.plan.topology import link_between, link_ns, path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Hop:
     """A step of a path between memories."""
 
@@ -27,7 +27,7 @@ class Hop:
     link: Link
 
 
-@dataclass
+@dataclass(slots=True)
 class Travel:
     """Where values of one size are, and what it costs to bring them elsewhere."""
 
@@ -67,7 +67,7 @@ class Travel:
         return total
 
 
-@dataclass
+@dataclass(slots=True)
 class Value:
     """A value that kernels read, or that must end somewhere."""
 
@@ -79,7 +79,7 @@ class Value:
     readers: list[int] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(slots=True)
 class Step:
     """A node: what it reads and makes, by the numbers of values, and its price on each device."""
 

@@ -26,7 +26,7 @@ Way = tuple[int, int, State]
 """What a device for the node adds, the device, and the states of what it reads and makes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """A placement: its cost, the device of each node, and whether none is cheaper."""
 
@@ -84,7 +84,7 @@ def _traced(layers: Sequence[dict[State, Partial]]) -> Sequence[int]:
     return choice[::-1]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Transition:
     """What placing one node does to the states of the values that are still to be read."""
 
