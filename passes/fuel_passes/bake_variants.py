@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -24,6 +23,7 @@ from fuel_dialect.ops.control import BranchOp
 from fuel_passes.plan.residency import keep_targets
 from fuel_passes.plan.topology import resolve
 from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.walk import branches, functions
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class BakeVariantsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.within >= 1:
             raise FuelPassError(f"fuel-bake-variants: within must be >= 1, got {self.within}")
-        if any(_is_variant_branch(inner) for inner in op.walk()):
+        if any(_is_variant_branch(found) for f in functions(op) for found in branches(f)):
             targets = resolve(op, self.topology).targets
             walker = PatternRewriteWalker(
                 Bake(self.within, targets), walk_regions_first=True, apply_recursively=False
@@ -58,8 +58,8 @@ class BakeVariantsPass(ModulePass):
             walker.rewrite_module(op)
 
 
-def _is_variant_branch(op: Operation) -> bool:
-    if not isinstance(op, BranchOp) or not is_planned_branch(op):
+def _is_variant_branch(op: BranchOp) -> bool:
+    if not is_planned_branch(op):
         return False
     return len({arm.target.device for arm in op.arms}) == 1
 

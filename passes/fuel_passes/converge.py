@@ -22,7 +22,7 @@ from fuel_passes.plan.frontier import Entry, frontier
 from fuel_passes.plan.residency import take_arm
 from fuel_passes.plan.topology import resolve
 from fuel_passes.strip_plan import is_planned_branch
-from fuel_passes.walk import functions
+from fuel_passes.walk import branches, functions
 
 LOG = logging.getLogger("fuel")
 
@@ -53,18 +53,16 @@ class ConvergePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         targets = resolve(op, self.topology).targets
         for function in functions(op):
-            branches = list(_planned(function))
-            if not branches:
+            found = list(_planned(function))
+            if not found:
                 continue
-            for branch in reversed(branches):
+            for branch in reversed(found):
                 _drop(branch, _superfluous(branch), targets)
             _thin_out(function, targets)
 
 
 def _planned(function: FuncOp) -> Iterator[BranchOp]:
-    for op in function.walk():
-        if isinstance(op, BranchOp) and is_planned_branch(op):
-            yield op
+    return filter(is_planned_branch, branches(function))
 
 
 def _superfluous(branch: BranchOp) -> dict[int, str]:

@@ -179,7 +179,7 @@ class _Survey:
         self.levels: list[tuple[dict[TargetAttr, Segment], list[Operation]]] = []
         self.homes: dict[SSAValue, str] = {}
         self.ends: dict[SSAValue, list[str]] = {}
-        pairs = zip(block.args, argument_devices(function), strict=False)
+        pairs = zip(block.args, argument_devices(function, block), strict=True)
         self.homes.update((argument, device.label) for argument, device in pairs)
         end = block.last_op
         if isinstance(end, ReturnOp):

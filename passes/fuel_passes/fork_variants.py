@@ -31,7 +31,7 @@ from fuel_passes.plan.prices import elements_of, is_tiled, kernel_ns, op_ns, ops
 from fuel_passes.plan.serving import Site, sites_of
 from fuel_passes.plan.topology import Topology, resolve, target_description
 from fuel_passes.strip_plan import is_planned_branch
-from fuel_passes.walk import functions
+from fuel_passes.walk import branches, functions
 
 KERNELS_PER_ARM = 20
 """Planned arms stay under one in so many kernels: 5 %."""
@@ -293,7 +293,7 @@ def _arm(choice: Choice, price: int, why: str) -> ArmAttr:
 
 def fresh_ids(function: FuncOp) -> Iterator[str]:
     """Ids that no branch of the function has."""
-    taken = {op.id.data for op in function.walk() if isinstance(op, BranchOp)}
+    taken = {op.id.data for op in branches(function)}
     return (id for id in (f"d{n}" for n in count()) if id not in taken)
 
 

@@ -139,11 +139,11 @@ def plan_block(
     function: FuncOp, block: Block, candidates: Candidates, pin: DeviceAttr | None = None
 ) -> BlockPlan:
     """Place the items of a function's block. Changes nothing."""
-    problem = _Problem(function, candidates, pin)
+    problem = _Problem(function, block, candidates, pin)
     for op in block.ops:
         if not op.has_trait(Leaf) and not op.has_trait(IsTerminator):
             problem.add(op)
-    placed = place(problem.nodes, candidates.topology, problem.exits(block))
+    placed = place(problem.nodes, candidates.topology, problem.exits())
     chosen: dict[Operation, Candidate] = {}
     for key, (op, found) in enumerate(zip(problem.ops, problem.known, strict=True)):
         best = cheapest(found, DeviceAttr.of(placed.assignment[key]))
@@ -155,15 +155,18 @@ def plan_block(
 class _Problem:
     """The items of a block as nodes of a placement; their keys count from 0."""
 
-    def __init__(self, function: FuncOp, candidates: Candidates, pin: DeviceAttr | None):
+    def __init__(
+        self, function: FuncOp, block: Block, candidates: Candidates, pin: DeviceAttr | None
+    ):
         self.function = function
+        self.block = block
         self.candidates = candidates
         self.pin = pin
         self.ops: list[Operation] = []
         self.nodes: list[Node] = []
         self.known: list[tuple[Candidate, ...]] = []
         self.key_of: dict[Operation, int] = {}
-        self.homes = [device.label for device in argument_devices(function)]
+        self.homes = [device.label for device in argument_devices(function, block)]
 
     def add(self, op: Operation) -> None:
         """The node of an item whose inputs have theirs."""
@@ -212,9 +215,9 @@ class _Problem:
             return Output(self.key_of[value.op], value.index)
         return None
 
-    def exits(self, block: Block) -> dict[int | Output, str]:
+    def exits(self) -> dict[int | Output, str]:
         """Where the results of the function that items give must end."""
-        end = block.last_op
+        end = self.block.last_op
         if not isinstance(end, ReturnOp):
             return {}
         devices = result_devices(self.function)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from unittest.mock import patch
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -11,6 +14,7 @@ from agreement import assert_close, decisions, run
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.targets.machine import Topology
+from fuel_passes.fork_placements import ForkPlacementsPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.walk import functions
 from machines import Walk, machines, placed_programs, stamp
@@ -42,6 +46,10 @@ def optimised(module: ModuleOp, pipeline: OptimizePass = PIPELINES[0]) -> Module
 def test_on_any_route_operands_are_there_and_results_agree(
     case: tuple[Topology, Program], pipeline: OptimizePass, data: st.DataObject
 ) -> None:
+    check(case, pipeline, data)
+
+
+def check(case: tuple[Topology, Program], pipeline: OptimizePass, data: st.DataObject) -> None:
     machine, program = case
     module = optimised(program.module, pipeline)
     sizes = decisions(module)
@@ -57,6 +65,21 @@ def test_on_any_route_operands_are_there_and_results_agree(
 def originals(route: dict[str, int]) -> dict[str, int]:
     """The decisions of a person, by their paths in the source."""
     return {path: arm for path, arm in route.items() if not path.split("/")[-1].startswith("d")}
+
+
+@settings(max_examples=60)
+@given(cases(), st.sampled_from(PIPELINES), st.data())
+def test_with_as_many_decisions_as_there_can_be_too(
+    case: tuple[Topology, Program], pipeline: OptimizePass, data: st.DataObject
+) -> None:
+    """Variants in placements in a person's branches: what the gate would never let through."""
+    with (
+        patch("fuel_passes.fork_variants.is_tiled", lambda elements, target: True),
+        patch("fuel_passes.fork_variants.arms_left", lambda function: 1_000),
+        patch("fuel_passes.converge.arms_left", lambda function: 1_000),
+        patch("fuel_passes.pipeline.ForkPlacementsPass", partial(ForkPlacementsPass, reach=1e9)),
+    ):
+        check(case, pipeline, data)
 
 
 @settings(max_examples=40)

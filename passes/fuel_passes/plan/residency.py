@@ -86,10 +86,10 @@ def keep_targets(branch: BranchOp, index: int, targets: Sequence[TargetAttr]) ->
                 op.properties["target"] = target
 
 
-def argument_devices(function: FuncOp) -> list[DeviceAttr]:
-    """Where each argument lives when the function is called."""
-    count = len(function.function_type.inputs)
-    return _devices(function, function.arg_attrs, count, "argument")
+def argument_devices(function: FuncOp, block: Block) -> list[DeviceAttr]:
+    """Where the arguments of a block live: those of the function as it says, others on the host."""
+    given = function.arg_attrs if block is function.body.blocks.first else None
+    return _devices(function, given, len(block.args), "argument")
 
 
 def result_devices(function: FuncOp) -> list[DeviceAttr]:
@@ -159,7 +159,7 @@ def residency_of(function: FuncOp, targets: Sequence[TargetAttr]) -> Residency:
     """Where the values of a function live."""
     residency = Residency(targets)
     for block in function.body.blocks:
-        devices = argument_devices(function)
+        devices = argument_devices(function, block)
         for argument, device in zip(block.args, devices, strict=True):
             residency.homes[argument] = frozenset((device,))
         residency.visit(block)
