@@ -70,7 +70,8 @@ def problem(random: Random, devices: int, kernels: int) -> Problem:
         served = [name for name in names if random.random() < 0.9] or ["cpu"]
         prices = {name: random.choice((10, 50, 100, 500, 1000, 3000)) for name in served}
         sizes = random.choice((0, 10, 100, 1000, 5000, (10, 1000)))
-        nodes.append(Node(key, tuple(inputs), prices, sizes))
+        reuses = inputs[0] if random.random() < 0.2 else None
+        nodes.append(Node(key, tuple(inputs), prices, sizes, reuses=reuses))
     exits: dict[int | Output, str] = {
         node.key: random.choice(names)
         for node in nodes
@@ -86,11 +87,28 @@ def _input(random: Random, nodes: Sequence[Node]) -> int | Output:
 
 
 def ways(problem: Problem) -> Iterator[int]:
-    """What each way to place the kernels costs."""
+    """What each way to place the kernels costs that keeps reused memory where it is."""
     keys = [node.key for node in problem.nodes]
     for devices in product(*(node.prices for node in problem.nodes)):
         assignment = dict(zip(keys, devices, strict=True))
-        yield cost(problem, assignment)
+        if all(stays(problem, node, assignment) for node in problem.nodes):
+            yield cost(problem, assignment)
+
+
+def stays(problem: Problem, node: Node, assignment: Mapping[int, str]) -> bool:
+    """Whether a node is where the memory is that it may reuse, if it is served there."""
+    reused = node.reuses
+    if isinstance(reused, Source):
+        home = reused.device
+    elif reused is not None:
+        home = assignment[reused if isinstance(reused, int) else reused.node]
+    else:
+        home = None
+    if home is None:
+        return True
+    storage = {device.name: device.storage for device in problem.topology.devices}
+    near = [name for name in node.prices if storage[name] == storage[home]]
+    return not near or assignment[node.key] in near
 
 
 def cost(problem: Problem, assignment: Mapping[int, str]) -> int:

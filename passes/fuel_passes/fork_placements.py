@@ -33,7 +33,7 @@ from fuel_passes.plan.residency import (
     result_devices,
     target_of,
 )
-from fuel_passes.plan.topology import Topology, resolve, transfer_ns
+from fuel_passes.plan.topology import Topology, check_plan, resolve, transfer_ns
 from fuel_passes.walk import functions
 
 REFUGE = "refuge from a full device"
@@ -76,6 +76,7 @@ class ForkPlacementsPass(ModulePass):
                 f"fuel-fork-placements: refuge must be above 0 and at most 1, got {self.refuge}"
             )
         topology = resolve(op, self.topology)
+        check_plan(op, topology)
         if len({target.device for target in topology.targets}) < 2:
             return
         candidates = Candidates(topology, Requirement(self.deterministic, self.max_ulps))

@@ -28,7 +28,7 @@ from fuel_passes.plan.residency import (
     residency_of,
     result_devices,
 )
-from fuel_passes.plan.topology import Topology, resolve
+from fuel_passes.plan.topology import Topology, check_plan, resolve
 from fuel_passes.walk import functions, plan_blocks
 
 
@@ -45,7 +45,8 @@ class InsertCopiesPass(ModulePass):
 
     A branch result lives where the chosen arm left it; who reads it elsewhere asks for it, which
     costs nothing when it is there already. Arms for devices that the topology lacks are left as
-    they are. On one device there is nothing to do.
+    they are. On one device there is nothing to do. Raises `TopologyChanged` for a module that is
+    planned for another topology.
 
     Option: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`).
     """
@@ -56,6 +57,7 @@ class InsertCopiesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         topology = resolve(op, self.topology)
+        check_plan(op, topology)
         if len({target.device for target in topology.targets}) < 2:
             return
         for block in list(plan_blocks(op)):

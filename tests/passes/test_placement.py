@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fuel_dialect.errors import FuelPassError
 from fuel_passes.plan.nodes import Node, Output, Source
 from fuel_passes.plan.placement import EXACT_LIMIT, Assigned, Placement, place, total_ns
-from placements import NAMES, Problem, agrees, cost, flat, linked, problem, ways
+from placements import NAMES, Problem, agrees, cost, flat, linked, problem, stays, ways
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -51,6 +51,7 @@ def test_no_plan_is_worse_than_one_device_or_costs_other_than_it_says(
     given = problem(Random(seed), devices, kernels)
     for found in (planned(given), planned(given, exact_limit=0, width=2)):
         assert agrees(given, found.assignment)
+        assert all(stays(given, node, found.assignment) for node in given.nodes)
         assert found.total_ns == cost(given, found.assignment)
         for device, single in found.singles.items():
             assert single == cost(given, {node.key: device for node in given.nodes})

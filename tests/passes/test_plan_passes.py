@@ -12,12 +12,13 @@ from xdsl.utils.arg_spec import parse_pipeline
 from agreement import main
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
-from fuel_dialect.errors import FuelPassError, NoBackendForOp
+from fuel_dialect.errors import FuelPassError, NoBackendForOp, TopologyChanged
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_passes.converge import ConvergePass
 from fuel_passes.fork_placements import ForkPlacementsPass, footprint
 from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan_pass import PlanPass
 from fuel_passes.strip_plan import StripPlanPass
@@ -197,6 +198,19 @@ def test_stripping_the_plan_gives_the_source():
     assert {run.target for run in module.walk() if isinstance(run, RunOp)} == {CUDA}
     StripPlanPass().apply(CONTEXT, module)
     assert str(module) == str(source)
+
+
+@pytest.mark.parametrize("later", [ForkPlacementsPass, InsertCopiesPass])
+def test_a_plan_for_another_machine_is_not_carried_on(
+    later: type[ForkPlacementsPass | InsertCopiesPass],
+):
+    module = planned(main(f"%x: {B}", B, CHAIN), PlanPass(topology="cpu+h100"))
+    with pytest.raises(TopologyChanged, match="run fuel-optimize again"):
+        later(topology="cpu+a100").apply(CONTEXT, module)
+    OptimizePass(topology="cpu+a100").apply(CONTEXT, module)
+    fresh = main(f"%x: {B}", B, CHAIN)
+    OptimizePass(topology="cpu+a100").apply(CONTEXT, fresh)
+    assert str(module) == str(fresh)
 
 
 def test_a_chain_of_5000_kernels_is_planned():
