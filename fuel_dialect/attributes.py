@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Data, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -138,12 +138,39 @@ class TopologyAttr(ParametrizedAttribute):
     What a plan may use: the name of the description and its targets, most wanted first.
 
     `#fuel.topology<"cpu", [#fuel.target<cpu, "numpy">]>`, stamped on the module as `fuel.topology`.
+    A machine that is no preset may be described by a third parameter, a dictionary with the
+    `devices`, `links` and `rates` of the JSON form (`fuel_passes.plan.topology`).
     """
 
     name: ClassVar[str] = "fuel.topology"
 
     label: StringAttr
     targets: ArrayAttr[TargetAttr]
+    description: DictionaryAttr | NoneAttr
+
+    @staticmethod
+    def of(
+        label: str, targets: Sequence[TargetAttr], description: DictionaryAttr | None = None
+    ) -> TopologyAttr:
+        return TopologyAttr(StringAttr(label), ArrayAttr(targets), description or NoneAttr())
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            label = StringAttr(parser.parse_str_literal())
+            parser.parse_punctuation(",")
+            targets = parser.parse_attribute()
+            description = NoneAttr()
+            if parser.parse_optional_punctuation(","):
+                description = parser.parse_attribute()
+        return label, targets, description
+
+    def print_parameters(self, printer: Printer) -> None:
+        shown: list[Attribute] = [self.label, self.targets]
+        if not isinstance(self.description, NoneAttr):
+            shown.append(self.description)
+        with printer.in_angle_brackets():
+            printer.print_list(shown, printer.print_attribute)
 
 
 @irdl_attr_definition

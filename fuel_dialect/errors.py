@@ -58,6 +58,10 @@ class NoBackendForOp(FuelPassError):
     """No target that may be used has a kernel for an op with these element types."""
 
 
+class TopologyChanged(FuelPassError):
+    """A module carries a plan that was made for another machine than the one it is used on."""
+
+
 class LoweringError(FuelError):
     """A run cannot be turned into code for its target."""
 

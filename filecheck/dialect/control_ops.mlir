@@ -67,7 +67,7 @@ func.func @plan(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
       %2 = fuel.relu %1 : tensor<4xf32>
       fuel.yield %2 : tensor<4xf32>
     }
-    %3 = fuel.kernel library "softmax_last_dim"(%c = %a : tensor<4xf32>) -> tensor<4xf32> attributes {price = 12 : i64} {
+    %3 = fuel.kernel library "softmax_last_dim" on #fuel.target<cuda:0, "triton"> (%c = %a : tensor<4xf32>) -> tensor<4xf32> attributes {price = 12 : i64} {
       %4 = fuel.softmax_last_dim %c : tensor<4xf32>
       fuel.yield %4 : tensor<4xf32>
     }
@@ -137,7 +137,7 @@ func.func @plan(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 // CHECK-NEXT:       %2 = fuel.relu %1 : tensor<4xf32>
 // CHECK-NEXT:       fuel.yield %2 : tensor<4xf32>
 // CHECK-NEXT:     }
-// CHECK-NEXT:     %1 = fuel.kernel library "softmax_last_dim"(%c = %a : tensor<4xf32>) -> tensor<4xf32> attributes {price = 12 : i64} {
+// CHECK-NEXT:     %1 = fuel.kernel library "softmax_last_dim" on #fuel.target<cuda:0, "triton"> (%c = %a : tensor<4xf32>) -> tensor<4xf32> attributes {price = 12 : i64} {
 // CHECK-NEXT:       %2 = fuel.softmax_last_dim %c : tensor<4xf32>
 // CHECK-NEXT:       fuel.yield %2 : tensor<4xf32>
 // CHECK-NEXT:     }

@@ -307,7 +307,9 @@ class KernelOp(SequenceOp):
     Ops that become one launch.
 
     `kind` says how they are evaluated: `pointwise` is one loop over elements, `library` one call
-    per op, `scan` a loop over steps. `label` names what the kernel computes.
+    per op, `scan` a loop over steps. `label` names what the kernel computes. `target` is where the
+    plan wants it; without one it runs where its pin says, else on the target of the arm around it,
+    else on the topology's first.
     """
 
     name = "fuel.kernel"
@@ -316,6 +318,7 @@ class KernelOp(SequenceOp):
 
     kind = prop_def(StringAttr)
     label = prop_def(StringAttr)
+    target = opt_prop_def(TargetAttr)
 
     def verify_(self) -> None:
         if self.kind.data not in self.KINDS:
@@ -327,13 +330,20 @@ class KernelOp(SequenceOp):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.kind.data} ")
         printer.print_attribute(self.label)
+        if self.target is not None:
+            printer.print_string(" on ")
+            printer.print_attribute(self.target)
+            printer.print_string(" ")
         self.print_signature(printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         kind = StringAttr(parser.parse_identifier())
         label = StringAttr(parse_text(parser, " for the label of the kernel"))
-        return cls.parse_signature(parser, {"kind": kind, "label": label})
+        properties: dict[str, Attribute] = {"kind": kind, "label": label}
+        if parser.parse_optional_keyword("on"):
+            properties["target"] = parser.parse_attribute()
+        return cls.parse_signature(parser, properties)
 
 
 @irdl_op_definition

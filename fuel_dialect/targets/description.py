@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 
 from fuel_dialect import dtypes
 
-BACKENDS = ("numpy",)
+BACKENDS = ("numpy", "triton", "kompute")
 """The targets that are described; each is a module of this package with a `DESCRIPTION`."""
 
 
@@ -47,11 +47,27 @@ class TargetDescription:
     """Whether it has kernels whose float operands differ in element type."""
     lacks: frozenset[str] = frozenset()
     """Mnemonics of ops it has no kernel for, whatever their element types."""
+    matmul_flops: tuple[tuple[str, float], ...] = ()
+    """Element types whose matmuls have a rate other than `flops_per_ns`."""
+    bit_stable: bool = True
+    """Whether its kernels give the same bits each time on the same hardware."""
+    ulps: int = 4
+    """How many units in the last place its elementwise kernels may be off, transcendentals too."""
+    strided: bool = True
+    """Whether its kernels read operands that are not contiguous."""
 
     @cached_property
     def element_types(self) -> frozenset[Attribute]:
         """The xDSL types of `dtypes`."""
         return frozenset(dtypes.BY_NAME[name].type for name in self.dtypes)
+
+    def flops_for(self, element_type: Attribute) -> float:
+        """Floating-point operations per nanosecond of a matmul on an element type."""
+        return self._flops_by_type.get(element_type, self.flops_per_ns)
+
+    @cached_property
+    def _flops_by_type(self) -> dict[Attribute, float]:
+        return {dtypes.BY_NAME[name].type: rate for name, rate in self.matmul_flops}
 
 
 @cache

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -16,10 +16,14 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
+from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.canonicalization import DropOperands, inline_arm
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import BranchOp
+from fuel_passes.plan.residency import keep_targets
+from fuel_passes.plan.topology import resolve
 from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.walk import branches, functions
 
 
 @dataclass(frozen=True)
@@ -34,25 +38,28 @@ class BakeVariantsPass(ModulePass):
 
     What is baked is the program from then on; `fuel-strip-plan` cannot bring dropped arms back.
 
-    Option: `within=W`, W >= 1 (default 1.5).
+    Options: `within=W`, W >= 1 (default 1.5); `topology=NAME` (default: the module's
+    `fuel.topology`, else `cpu`).
     """
 
     name = "fuel-bake-variants"
 
     within: int | float = 1.5
+    topology: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.within >= 1:
             raise FuelPassError(f"fuel-bake-variants: within must be >= 1, got {self.within}")
-        if any(_is_variant_branch(inner) for inner in op.walk()):
+        if any(_is_variant_branch(found) for f in functions(op) for found in branches(f)):
+            targets = resolve(op, self.topology).targets
             walker = PatternRewriteWalker(
-                Bake(self.within), walk_regions_first=True, apply_recursively=False
+                Bake(self.within, targets), walk_regions_first=True, apply_recursively=False
             )
             walker.rewrite_module(op)
 
 
-def _is_variant_branch(op: Operation) -> bool:
-    if not isinstance(op, BranchOp) or not is_planned_branch(op):
+def _is_variant_branch(op: BranchOp) -> bool:
+    if not is_planned_branch(op):
         return False
     return len({arm.target.device for arm in op.arms}) == 1
 
@@ -70,8 +77,9 @@ def kept_arms(op: BranchOp, within: float) -> list[int]:
 class Bake(RewritePattern):
     """A branch between variants loses the arms that are too dear."""
 
-    def __init__(self, within: float):
+    def __init__(self, within: float, targets: Sequence[TargetAttr]):
         self.within = within
+        self.targets = targets
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: BranchOp, rewriter: PatternRewriter) -> None:
@@ -79,6 +87,7 @@ class Bake(RewritePattern):
             return
         kept = kept_arms(op, self.within)
         if len(kept) == 1:
+            keep_targets(op, kept[0], self.targets)
             inline_arm(op, kept[0], rewriter)
         elif len(kept) < len(op.arms):
             _keep(op, kept, rewriter)

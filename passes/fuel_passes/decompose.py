@@ -14,14 +14,13 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import TopologyAttr
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import RegionOp
 from fuel_dialect.traits import DecomposableOp
 from fuel_passes.diagnostics import fail
 from fuel_passes.plan.serving import Site, describe, element_types, serves, sites
-from fuel_passes.plan.topology import resolve
+from fuel_passes.plan.topology import Topology, resolve
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,7 @@ def _check_names(names: Sequence[str]) -> None:
             )
 
 
-def _chosen(
-    module: ModuleOp, topology: TopologyAttr, names: Collection[str]
-) -> Iterator[Operation]:
+def _chosen(module: ModuleOp, topology: Topology, names: Collection[str]) -> Iterator[Operation]:
     for site in sites(module, topology):
         if not site.targets:
             continue

@@ -17,20 +17,21 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.rewriter import InsertPoint
 
-from fuel_dialect.attributes import ArmAttr, TargetAttr, TopologyAttr
+from fuel_dialect.attributes import ArmAttr, TargetAttr
 from fuel_dialect.canonicalization import DropOperands, SinkLeaves
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, YieldOp
-from fuel_dialect.targets.description import TargetDescription, description_of
+from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.traits import DecomposableOp, Elementwise, RowWise, ViewOp
 from fuel_passes.form_kernels import form_kernels, label_of
 from fuel_passes.outline import Outliner, erase_dead, is_leaf, is_splat
+from fuel_passes.plan.candidates import signature
 from fuel_passes.plan.prices import elements_of, is_tiled, kernel_ns, op_ns, ops_ns
-from fuel_passes.plan.serving import sites_of
-from fuel_passes.plan.topology import resolve
+from fuel_passes.plan.serving import Site, sites_of
+from fuel_passes.plan.topology import Topology, resolve, target_description
 from fuel_passes.strip_plan import is_planned_branch
-from fuel_passes.walk import functions
+from fuel_passes.walk import branches, functions
 
 KERNELS_PER_ARM = 20
 """Planned arms stay under one in so many kernels: 5 %."""
@@ -79,8 +80,8 @@ class ForkVariantsPass(ModulePass):
         for function in functions(op):
             self._fork(function, topology)
 
-    def _fork(self, function: FuncOp, topology: TopologyAttr) -> None:
-        allowed = _allowed(function)
+    def _fork(self, function: FuncOp, topology: Topology) -> None:
+        allowed = arms_left(function)
         if self.max_branches is not None:
             allowed = min(allowed, self.max_branches)
         if allowed < 1:
@@ -89,7 +90,7 @@ class ForkVariantsPass(ModulePass):
         kept = {c.kernel: c for c in sorted(near, key=lambda c: c.ratio)[:allowed]}
         if not kept:
             return
-        pattern = Fork(kept, _fresh_ids(function), self.cheapest_first)
+        pattern = Fork(kept, fresh_ids(function), self.cheapest_first)
         PatternRewriteWalker(pattern, apply_recursively=False).rewrite_region(function.body)
 
 
@@ -120,32 +121,38 @@ class Choice:
         return high / max(low, 1)
 
 
-def _choices(function: FuncOp, topology: TopologyAttr) -> Iterator[Choice]:
+def _choices(function: FuncOp, topology: Topology) -> Iterator[Choice]:
+    known: _Known = {}
     for site in sites_of(function, topology):
         if site.planned or not site.targets:
             continue
         for op in site.block.ops:
             if not isinstance(op, KernelOp):
                 continue
-            choice = _choice(op, site.targets)
+            choice = _choice(op, site, known)
             if choice is not None:
                 yield choice
 
 
-def _choice(kernel: KernelOp, targets: tuple[TargetAttr, ...]) -> Choice | None:
+_Known = dict[tuple[object, TargetAttr], tuple[int, int]]
+"""Both prices of kernels that compute the same on a target."""
+
+
+def _choice(kernel: KernelOp, site: Site, known: _Known) -> Choice | None:
     pin = kernel.placement
-    target = next((t for t in targets if pin is None or t.device == pin), None)
-    description = target and description_of(target.backend.data)
-    if target is None or description is None:
+    target = next((t for t in site.targets if pin is None or t.device == pin), None)
+    if target is None:
         return None
+    description = target_description(site.topology, target)
     if not any(is_tiled(elements_of(result), description) for result in kernel.outputs):
         return None
     way = way_of(kernel)
     if way is None:
         return None
-    return Choice(
-        kernel, target, way, kernel_ns(kernel, description), way.price(kernel, description)
-    )
+    key = (signature(kernel), target)
+    if key not in known:
+        known[key] = kernel_ns(kernel, description), way.price(kernel, description)
+    return Choice(kernel, target, way, *known[key])
 
 
 def way_of(kernel: KernelOp) -> Way | None:
@@ -284,13 +291,14 @@ def _arm(choice: Choice, price: int, why: str) -> ArmAttr:
     return ArmAttr.of(choice.target, price, f"{ForkVariantsPass.name}: {why}")
 
 
-def _fresh_ids(function: FuncOp) -> Iterator[str]:
-    taken = {op.id.data for op in function.walk() if isinstance(op, BranchOp)}
+def fresh_ids(function: FuncOp) -> Iterator[str]:
+    """Ids that no branch of the function has."""
+    taken = {op.id.data for op in branches(function)}
     return (id for id in (f"d{n}" for n in count()) if id not in taken)
 
 
-def _allowed(function: FuncOp) -> int:
-    """How many planned arms may still be added to a function."""
+def arms_left(function: FuncOp) -> int:
+    """How many planned arms may still be added to a function; negative if it has too many."""
     kernels = arms = 0
     pending: list[Collection[Operation]] = [list(b.ops) for b in function.body.blocks]
     while pending:

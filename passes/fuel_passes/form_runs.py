@@ -15,11 +15,11 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.traits import Leaf
-from fuel_passes.diagnostics import fail
 from fuel_passes.form_kernels import form_kernels
 from fuel_passes.outline import Outliner, erase_dead, is_leaf
+from fuel_passes.plan.residency import default_target, target_of
 from fuel_passes.plan.topology import resolve
 from fuel_passes.walk import plan_blocks
 
@@ -60,31 +60,6 @@ class FormRunsPass(ModulePass):
             form_runs(block, targets, self.granularity)
 
 
-def default_target(block: Block, targets: tuple[TargetAttr, ...]) -> TargetAttr:
-    """Where unpinned kernels of a block run: the arm's target, or the topology's first."""
-    parent = block.parent_op()
-    if not isinstance(parent, BranchOp):
-        return targets[0]
-    region = block.parent
-    assert region is not None
-    return parent.arms.data[parent.get_region_index(region)].target
-
-
-def target_of(op: Operation, default: TargetAttr, targets: tuple[TargetAttr, ...]) -> TargetAttr:
-    """The target that serves an op's pin, if it has one. Raises `FuelPassError` if none does."""
-    placement = op.properties.get("placement")
-    if placement is None or placement == default.device:
-        return default
-    for target in targets:
-        if target.device == placement:
-            return target
-    fail(
-        op,
-        f"{op.name} is pinned to {placement}, which the topology lacks; it has "
-        f"{', '.join(str(t) for t in targets)}",
-    )
-
-
 def check_devices(block: Block, targets: tuple[TargetAttr, ...]) -> None:
     """Raise, before anything changes, if an op of the block is pinned to an unknown device."""
     default = default_target(block, targets)
@@ -123,6 +98,7 @@ class _Run:
     def make(self, before: Operation) -> None:
         outliner = Outliner(is_leaf)
         for kernel in self.kernels:
+            kernel.properties.pop("target", None)
             outliner.add(kernel)
         outliner.finish(RunOp, {"target": self.target}, before)
 

@@ -12,12 +12,16 @@ from xdsl.passes import ModulePass
 
 from fuel_passes.bake_variants import BakeVariantsPass
 from fuel_passes.collector import paused_collector
+from fuel_passes.converge import ConvergePass
 from fuel_passes.decompose import DecomposePass
+from fuel_passes.fork_placements import ForkPlacementsPass
 from fuel_passes.fork_variants import ForkVariantsPass
 from fuel_passes.form_kernels import FormKernelsPass
 from fuel_passes.form_runs import FormRunsPass, Granularity
+from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.order import OrderPass
 from fuel_passes.order_runs import OrderRunsPass
+from fuel_passes.plan_pass import PlanPass
 from fuel_passes.promote_dtypes import PromoteDtypesPass
 from fuel_passes.simplify import SimplifyPass
 from fuel_passes.strip_plan import StripPlanPass
@@ -40,6 +44,8 @@ class OptimizePass(ModulePass):
     `granularity=segment|chain`: see `fuel-form-runs`.
     `topology="cpu"`: a preset, instead of the `fuel.topology` of the module.
     `precision=exact` refuses a program that would need dtype promotion.
+    `device="cuda:0"`: see `fuel-plan`; then nothing is forked to another device.
+    `deterministic=true` and `max-ulps=N`: see `fuel-plan`.
     """
 
     name = "fuel-optimize"
@@ -48,11 +54,15 @@ class OptimizePass(ModulePass):
     granularity: Granularity = "segment"
     topology: str | None = None
     precision: Precision = "fast"
+    device: str | None = None
+    deterministic: bool = False
+    max_ulps: int | None = None
 
     def passes(self) -> tuple[ModulePass, ...]:
-        """The passes in order. The planner and its forks go after the variants are forked."""
-        topology = self.topology
-        bake = (BakeVariantsPass(),) if self.variants == "bake" else ()
+        """The passes in order."""
+        topology, strict, ulps = self.topology, self.deterministic, self.max_ulps
+        bake = (BakeVariantsPass(topology=topology),) if self.variants == "bake" else ()
+        forks = ForkPlacementsPass(topology=topology, deterministic=strict, max_ulps=ulps)
         return (
             StripPlanPass(),
             SimplifyPass(),
@@ -60,7 +70,11 @@ class OptimizePass(ModulePass):
             DecomposePass(topology=topology),
             FormKernelsPass(),
             ForkVariantsPass(topology=topology),
+            PlanPass(topology, self.device, strict, ulps),
+            *((forks,) if self.device is None else ()),
+            ConvergePass(topology=topology),
             *bake,
+            InsertCopiesPass(topology=topology),
             OrderPass(),
             FormRunsPass(granularity=self.granularity, topology=topology),
             OrderRunsPass(),

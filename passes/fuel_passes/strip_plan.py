@@ -23,6 +23,7 @@ from fuel_dialect.canonicalization import inline_arm
 from fuel_dialect.ops.control import BranchOp, SequenceOp, YieldOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Container
+from fuel_passes.plan.topology import PLAN
 from fuel_passes.walk import check_decisions
 
 
@@ -32,9 +33,10 @@ class StripPlanPass(ModulePass):
     Removes what planning put in.
 
     Runs and kernels dissolve into the ops they hold, at the place where they stand; a branch whose
-    arm 0 a pass made becomes that arm; transfers marked `planned` vanish. What a person wrote
-    stays: branches, pins (`placement`), transfers, and the module's `fuel.topology`. Leaves that
-    were cloned into runs come back as ops of their own, which cse merges.
+    arm 0 a pass made becomes that arm; transfers marked `planned` vanish, and so does `fuel.plan`.
+    What a person wrote stays: branches, pins (`placement`), transfers, and the module's
+    `fuel.topology`. Leaves that were cloned into runs come back as ops of their own, which cse
+    merges.
 
     Refuses a function in which two branches have the same id. No options.
     """
@@ -43,6 +45,7 @@ class StripPlanPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_decisions(op)
+        op.attributes.pop(PLAN, None)
         if not any(_is_planned(inner) for inner in op.walk()):
             return
         patterns = GreedyRewritePatternApplier([Dissolve(), TakeFirstArm(), DropTransfer()])

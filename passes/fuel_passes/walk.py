@@ -34,6 +34,15 @@ def plan_blocks(module: ModuleOp) -> Iterator[Block]:
         ]
 
 
+def branches(function: FuncOp) -> Iterator[BranchOp]:
+    """The decisions of a function, outer before inner; kernels and runs are not looked into."""
+    pending = list(reversed(function.body.blocks))
+    while pending:
+        found = [op for op in pending.pop().ops if isinstance(op, BranchOp)]
+        yield from found
+        pending += [region.block for op in reversed(found) for region in reversed(op.arm_regions)]
+
+
 def check_decisions(module: ModuleOp) -> None:
     """Raise `FuelPassError` if two branches of one function have the same id."""
     for function in functions(module):

@@ -161,7 +161,7 @@ def test_random_programs_keep_their_values(program: Program, within: float):
     FormKernelsPass().apply(CONTEXT, program.module)
     with (
         patch("fuel_passes.fork_variants.is_tiled", lambda elements, target: True),
-        patch("fuel_passes.fork_variants._allowed", lambda function: 1_000),
+        patch("fuel_passes.fork_variants.arms_left", lambda function: 1_000),
     ):
         ForkVariantsPass(reach=1_000_000).apply(CONTEXT, program.module)
     bake(program.module, within)

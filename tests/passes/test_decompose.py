@@ -39,7 +39,7 @@ def decompose(module: ModuleOp, *ops: str) -> ModuleOp:
 def numpy_without(*ops: str) -> Iterator[None]:
     """A NumPy target that lacks kernels."""
     lacking = replace(DESCRIPTION, lacks=frozenset(ops))
-    with patch("fuel_passes.plan.serving.description_of", lambda backend: lacking):
+    with patch("fuel_passes.plan.topology.description_of", lambda backend: lacking):
         yield
 
 

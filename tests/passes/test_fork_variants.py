@@ -40,8 +40,8 @@ def no_limits() -> Iterator[None]:
     """Fork also tiny kernels, and all of them."""
     tiny = replace(DESCRIPTION, tile=0)
     with (
-        patch.object(fork_variants, "description_of", lambda backend: tiny),
-        patch.object(fork_variants, "_allowed", lambda function: 1_000),
+        patch("fuel_passes.plan.topology.description_of", lambda backend: tiny),
+        patch.object(fork_variants, "arms_left", lambda function: 1_000),
     ):
         yield
 
@@ -267,7 +267,7 @@ def test_arm_0_is_the_program_unless_asked_otherwise():
     )
     other = module.clone()
     with (
-        patch.object(fork_variants, "description_of", lambda backend: cheap),
+        patch("fuel_passes.plan.topology.description_of", lambda backend: cheap),
         patch("fuel_dialect.ops.normalization.SoftmaxLastDimOp.WEIGHT", 50),
     ):
         fork(module)

@@ -3,22 +3,43 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, NoneAttr, StringAttr
+from xdsl.parser import Parser
 
 from agreement import main
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.attributes import MAX_PRICE, TargetAttr, TopologyAttr
+from fuel_dialect.context import make_context
 from fuel_dialect.dialect import OPS
-from fuel_dialect.errors import FuelPassError
+from fuel_dialect.errors import FuelPassError, TopologyChanged
 from fuel_dialect.ops.base import FuelOp, tensor
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import BACKENDS, description_of
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_passes.plan import topology_json
 from fuel_passes.plan.serving import serves, sites
-from fuel_passes.plan.topology import PRESETS, resolve
+from fuel_passes.plan.topology import (
+    PLAN,
+    PRESETS,
+    Device,
+    Link,
+    attribute_of,
+    check_plan,
+    generation,
+    path,
+    resolve,
+    stamp_plan,
+    target_description,
+    topology_of,
+    transfer_ns,
+    validated,
+)
 
 T = "tensor<2xf32>"
 CPU = TargetAttr.of("cpu", "numpy")
@@ -34,8 +55,8 @@ def test_the_default_is_the_host():
 
 def test_the_stamp_wins_over_the_default_and_the_option_over_the_stamp():
     module = stamped('#fuel.topology<"mine", [#fuel.target<cpu, "numpy">]>')
-    assert resolve(module).label.data == "mine"
-    assert resolve(module, "cpu").label.data == "cpu"
+    assert resolve(module).name == "mine"
+    assert resolve(module, "cpu").name == "cpu"
 
 
 def test_an_unknown_preset_is_refused_with_those_that_exist():
@@ -69,6 +90,8 @@ def test_descriptions_are_consistent(backend: str):
     assert set(description.dtypes) <= set(dtypes.BY_NAME)
     assert set(description.kinds) <= set(KernelOp.KINDS)
     assert description.lacks <= {op.name.removeprefix("fuel.") for op in OPS}
+    assert {name for name, _ in description.matmul_flops} <= set(description.dtypes)
+    assert description.ulps >= 1
     assert min(description.bytes_per_ns, description.operations_per_ns) > 0
     assert min(description.flops_per_ns, description.launch_ns) > 0
     assert min(description.tile, description.threads) > 0
@@ -76,6 +99,223 @@ def test_descriptions_are_consistent(backend: str):
 
 def test_there_is_no_description_of_an_unknown_backend():
     assert description_of("abacus") is None
+
+
+def test_presets_are_what_their_names_say():
+    devices = {name: [d.name for d in topology.devices] for name, topology in PRESETS.items()}
+    cuda = ["cpu", "cuda:0"]
+    assert devices == {
+        "cpu": ["cpu"],
+        "cpu+vulkan": ["cpu", "vulkan:0"],
+        "cpu+a100": cuda,
+        "cpu+h100": cuda,
+        "cpu+h200": cuda,
+        "cpu+rtx4090": cuda,
+        "2xh100": [*cuda, "cuda:1"],
+    }
+    assert all(validated(topology) is topology for topology in PRESETS.values())
+    assert all(topology.targets[0] == CPU for topology in PRESETS.values())
+    generations = {generation(topology) for topology in PRESETS.values()}
+    assert len(generations) == len(PRESETS)
+    assert all(len(g) == 16 and int(g, 16) >= 0 for g in generations)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_topology_survives_json_and_an_attribute(name: str, tmp_path: Path):
+    topology = PRESETS[name]
+    assert topology_of(attribute_of(topology)) is topology
+    assert attribute_of(topology).description == NoneAttr()
+    mine = replace(topology, name="mine")
+    file = tmp_path / "mine.json"
+    file.write_text(topology_json.dump(mine))
+    assert resolve(ModuleOp([]), str(file)) == mine
+    attribute = attribute_of(mine)
+    parsed = Parser(make_context(), str(attribute)).parse_attribute()
+    assert parsed == attribute
+    assert isinstance(parsed, TopologyAttr)
+    assert topology_of(parsed) == mine
+    assert generation(topology_of(parsed)) == generation(mine) != generation(topology)
+
+
+def test_a_described_machine_is_read_from_the_module():
+    module = stamped(
+        """#fuel.topology<"mine", [#fuel.target<cpu, "numpy">, #fuel.target<cuda:0, "triton">], {
+            devices = [{name = "cpu"}, {name = "cuda:0", memory_bytes = 1000, storage = "hbm"}],
+            links = [{source = "cpu", target = "cuda:0", latency_ns = 7, bytes_per_ns = 2.0},
+                     {source = "cuda:0", target = "cpu", latency_ns = 9, bytes_per_ns = 4}]}>"""
+    )
+    topology = resolve(module)
+    assert topology.devices == (Device("cpu"), Device("cuda:0", 1_000, "hbm"))
+    assert transfer_ns(topology, "cpu", "cuda:0", 10) == 12
+    assert transfer_ns(topology, "cuda:0", "cpu", 10) == 12
+    text = str(module)
+    assert str(Parser(make_context(), text).parse_module()) == text
+
+
+def test_a_machine_of_which_only_targets_are_known_has_each_in_a_slot():
+    module = stamped('#fuel.topology<"mine", [#fuel.target<vulkan:0, "kompute">]>')
+    topology = resolve(module)
+    assert [d.name for d in topology.devices] == ["cpu", "vulkan:0"]
+    assert transfer_ns(topology, "cpu", "vulkan:0", 25_000) == 11_000
+    elsewhere = stamped('#fuel.topology<"cpu", [#fuel.target<vulkan:0, "kompute">]>')
+    assert resolve(elsewhere) == replace(topology, name="cpu")
+
+
+def sample() -> dict[str, Any]:
+    """A machine with two devices beside the host, one of them without a link to the other."""
+    links = [
+        {"source": a, "target": b, "latency_ns": 10, "bytes_per_ns": 2}
+        for name in ("cuda:0", "vulkan:0")
+        for a, b in (("cpu", name), (name, "cpu"))
+    ]
+    rates = {"bytes_per_ns": 3, "operations_per_ns": 4, "flops_per_ns": 5, "launch_ns": 6}
+    return {
+        "name": "sample",
+        "devices": [{"name": "cpu"}, {"name": "cuda:0"}, {"name": "vulkan:0"}],
+        "targets": ["cpu/numpy", "cuda:0/triton", "vulkan:0/kompute"],
+        "links": links,
+        "rates": {"cuda:0/triton": {**rates, "matmul_flops": {"bf16": 50}}},
+    }
+
+
+def test_values_go_directly_or_through_the_host():
+    topology = topology_json.from_json(sample(), "sample")
+    assert path(topology, "cpu", "cpu") == ("cpu",)
+    assert path(topology, "cpu", "cuda:0") == ("cpu", "cuda:0")
+    assert path(topology, "cuda:0", "vulkan:0") == ("cuda:0", "cpu", "vulkan:0")
+    assert transfer_ns(topology, "cuda:0", "cuda:0", 10**9) == 0
+    assert transfer_ns(topology, "cpu", "cuda:0", 101) == 10 + 51
+    assert transfer_ns(topology, "cuda:0", "vulkan:0", 101) == 2 * (10 + 51)
+    assert transfer_ns(topology, "cpu", "cuda:0", 2**200) == MAX_PRICE
+    direct = replace(topology, links=(*topology.links, Link("cuda:0", "vulkan:0", 1, 1)))
+    assert path(direct, "cuda:0", "vulkan:0") == ("cuda:0", "vulkan:0")
+    assert path(direct, "vulkan:0", "cuda:0") == ("vulkan:0", "cpu", "cuda:0")
+
+
+def test_shared_storage_is_free_and_lends_its_links():
+    given = sample()
+    given["devices"][0]["storage"] = given["devices"][2]["storage"] = "ram"
+    topology = topology_json.from_json(given, "sample")
+    assert transfer_ns(topology, "cpu", "vulkan:0", 10**9) == 0
+    assert path(topology, "cpu", "vulkan:0") == ("cpu", "vulkan:0")
+    assert path(topology, "cuda:0", "vulkan:0") == ("cuda:0", "vulkan:0")
+    assert transfer_ns(topology, "cuda:0", "vulkan:0", 100) == 60
+
+
+def test_rates_of_a_machine_replace_those_of_the_target():
+    topology = topology_json.from_json(sample(), "sample")
+    (_, cuda, vulkan) = topology.targets
+    described = target_description(topology, cuda)
+    assert (described.bytes_per_ns, described.launch_ns) == (3, 6)
+    assert described.flops_for(dtypes.BY_NAME["bf16"].type) == 50
+    assert described.flops_for(dtypes.BY_NAME["f32"].type) == 5
+    assert target_description(topology, vulkan) is description_of("kompute")
+    with pytest.raises(FuelPassError, match="no backend 'abacus' is described"):
+        target_description(topology, TargetAttr.of("cpu", "abacus"))
+
+
+def changed(**fields: object) -> dict[str, Any]:
+    return {**sample(), **fields}
+
+
+def without(given: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key != name}
+
+
+LINK = sample()["links"][0]
+RATES = sample()["rates"]["cuda:0/triton"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], r"f\.json must be an object with name, devices, targets, links, rates, got \[\]"),
+        (without(sample(), "links"), "f.json lacks 'links'; it needs name, devices, targets"),
+        (changed(colour=1), "f.json has no field 'colour'; it may have name, devices"),
+        (changed(name=""), "f.json.name must be a text, got ''"),
+        (changed(devices={}), "f.json.devices must be a list"),
+        (changed(devices=[{}]), r"f\.json\.devices\[0\] lacks 'name'"),
+        (changed(devices=[{"name": "GPU 1"}]), r"devices\[0\]: 'GPU 1' does not name a device"),
+        (changed(devices=[{"name": "cuda"}]), "write cuda:0 for the device 'cuda'"),
+        (
+            changed(devices=[{"name": "cpu", "memory_bytes": -1}]),
+            "memory_bytes must be a whole number, 0 or more, got -1",
+        ),
+        (changed(devices=[{"name": "cpu"}] * 2), "device cpu is listed twice"),
+        (changed(targets=["cpu"]), r"targets\[0\] must be device/backend, .* got 'cpu'"),
+        (changed(targets=[7]), r"targets\[0\] must be device/backend, .* got 7"),
+        (changed(targets=["cpu/numpy"] * 2, rates={}), "target cpu/numpy is listed twice"),
+        (changed(targets=["moon:0/numpy"], rates={}), "target moon:0/numpy is on a device"),
+        (changed(targets=["cpu/abacus"], rates={}), "no backend 'abacus' is described"),
+        (changed(targets=[], rates={}), "has no target; a plan needs at least one"),
+        (
+            changed(devices=[{"name": "cuda:0"}], targets=["cuda:0/triton"], links=[]),
+            "lacks the host, cpu, where arguments and results live; it has cuda:0",
+        ),
+        (changed(links=[{**LINK, "latency_ns": 1.5}]), r"links\[0\]\.latency_ns must be a whole"),
+        (changed(links=[{**LINK, "bytes_per_ns": 0}]), "bytes_per_ns must be a number above 0"),
+        (changed(links=[{**LINK, "source": "moon:0"}]), "ends at moon:0, which is no device of it"),
+        (changed(links=[LINK]), "has no way from cpu to vulkan:0: neither a direct link nor links"),
+        (
+            changed(rates={"cuda:0/triton": without(RATES, "launch_ns")}),
+            r"rates\['cuda:0/triton'\] lacks 'launch_ns'; it needs bytes_per_ns, operations",
+        ),
+        (changed(rates={"cuda:1/triton": RATES}), "rates are given for cuda:1/triton, which is no"),
+        (changed(rates=[]), "rates must be an object"),
+        (
+            changed(rates={"cuda:0/triton": {**RATES, "matmul_flops": {"f33": 1}}}),
+            r"matmul_flops\['f33'\]: 'f33' is no dtype",
+        ),
+        (
+            changed(rates={"cuda:0/triton": {**RATES, "flops_per_ns": True}}),
+            "flops_per_ns must be a number above 0, got True",
+        ),
+    ],
+)
+def test_a_bad_file_is_refused_with_the_place_and_the_cure(
+    given: object, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("f.json").write_text(json.dumps(given))
+    with pytest.raises(FuelPassError, match=message):
+        resolve(ModuleOp([]), "f.json")
+
+
+def test_a_file_that_is_no_json_or_is_not_there_is_refused(tmp_path: Path):
+    (tmp_path / "f.json").write_text("{")
+    with pytest.raises(FuelPassError, match=r"f\.json is not JSON: "):
+        resolve(ModuleOp([]), str(tmp_path / "f.json"))
+    with pytest.raises(FuelPassError, match=r"g\.json cannot be read: "):
+        resolve(ModuleOp([]), str(tmp_path / "g.json"))
+    module = stamped('#fuel.topology<"m", [#fuel.target<cpu, "numpy">], {devices = [unit]}>')
+    with pytest.raises(FuelPassError, match="holds dictionaries, lists, texts and numbers"):
+        resolve(module)
+
+
+def test_the_schema_names_every_field_that_is_written():
+    topology = topology_json.from_json(sample(), "sample")
+    topology = replace(topology, rates=(replace(topology.rates[0], threads=3),))
+    written = topology_json.to_json(topology)
+    assert topology_json.from_json(written, "written") == topology
+    properties = topology_json.SCHEMA["properties"]
+    assert set(written) == set(properties)
+    assert set(written["links"][0]) == set(properties["links"]["items"]["properties"])
+    (rates,) = written["rates"].values()
+    assert set(rates) == set(properties["rates"]["additionalProperties"]["properties"])
+
+
+def test_a_plan_for_another_machine_is_noticed():
+    module, made_for = ModuleOp([]), PRESETS["cpu+h100"]
+    check_plan(module, PRESETS["cpu"])
+    stamp_plan(module, made_for)
+    assert module.attributes[PLAN] == StringAttr(generation(made_for))
+    check_plan(module, made_for)
+    check_plan(module, replace(made_for))
+    with pytest.raises(TopologyChanged, match=r"but 'cpu' is .*; run fuel-optimize again"):
+        check_plan(module, PRESETS["cpu"])
+    slower = replace(made_for, links=tuple(replace(k, latency_ns=1) for k in made_for.links))
+    with pytest.raises(TopologyChanged, match=generation(made_for)):
+        check_plan(module, slower)
 
 
 def ops(body: str, arguments: str) -> list[FuelOp]:

@@ -44,7 +44,8 @@ class Work:
     bytes: int = 0
     operations: int = 0
     """Weighted element operations."""
-    flops: int = 0
+    flops: float = 0
+    """As many as take this long at the rate of element types that have no rate of their own."""
 
 
 def duration(work: Work, target: TargetDescription, threads: int = 1) -> int:
@@ -146,7 +147,9 @@ def _row_wise(op: Operation, target: TargetDescription) -> int:
 def _matmul(op: Operation, target: TargetDescription) -> int:
     inner = tensor_type(op.operands[0]).get_shape()[-1]
     flops = 2 * inner * elements_of(op.results[0])
-    return duration(Work(_bytes_touched(op), flops=flops), target)
+    rate = target.flops_for(tensor_type(op.operands[0]).element_type)
+    scaled = flops * (target.flops_per_ns / rate)
+    return duration(Work(_bytes_touched(op), flops=scaled), target)
 
 
 def _data_movement(op: Operation, target: TargetDescription) -> int:

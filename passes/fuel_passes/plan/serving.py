@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
@@ -12,10 +12,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import TargetAttr, TopologyAttr
+from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
-from fuel_dialect.targets.description import TargetDescription, description_of
+from fuel_dialect.targets.description import TargetDescription
+from fuel_passes.plan.topology import Topology, target_description
 from fuel_passes.walk import functions
 
 
@@ -29,6 +30,7 @@ class Site:
     """
 
     block: Block
+    topology: Topology
     targets: tuple[TargetAttr, ...]
     planned: bool = False
     """Whether the block is in an arm that a pass made, at any depth."""
@@ -36,8 +38,7 @@ class Site:
     @cached_property
     def descriptions(self) -> tuple[TargetDescription, ...]:
         """What is known of `targets`, in their order."""
-        found = (description_of(target.backend.data) for target in self.targets)
-        return tuple(d for d in found if d is not None)
+        return tuple(target_description(self.topology, target) for target in self.targets)
 
     def candidates(self, op: FuelOp) -> Sequence[TargetDescription]:
         """Descriptions of those targets that the op's pin allows."""
@@ -48,35 +49,32 @@ class Site:
         return [d for target, d in pairs if target.device == pin]
 
 
-def sites(module: ModuleOp, topology: TopologyAttr) -> Iterator[Site]:
+def sites(module: ModuleOp, topology: Topology) -> Iterator[Site]:
     """Function bodies, arms and scan bodies, outer before inner; kernels and runs are closed."""
     for function in functions(module):
         yield from sites_of(function, topology)
 
 
-def sites_of(function: FuncOp, topology: TopologyAttr) -> Iterator[Site]:
+def sites_of(function: FuncOp, topology: Topology) -> Iterator[Site]:
     """The sites of one function."""
-    everywhere = tuple(topology.targets)
-    pending = [Site(block, everywhere) for block in reversed(function.body.blocks)]
+    pending = [Site(block, topology, topology.targets) for block in reversed(function.body.blocks)]
     while pending:
         site = pending.pop()
         yield site
         inner = [
-            s
-            for op in site.block.ops
-            if isinstance(op, RegionOp)
-            for s in _inner_sites(op, site, everywhere)
+            s for op in site.block.ops if isinstance(op, RegionOp) for s in _inner_sites(op, site)
         ]
         pending += reversed(inner)
 
 
-def _inner_sites(op: RegionOp, site: Site, everywhere: Sequence[TargetAttr]) -> Iterator[Site]:
+def _inner_sites(op: RegionOp, site: Site) -> Iterator[Site]:
     if isinstance(op, ScanOp):
-        yield Site(op.body.block, site.targets, site.planned)
+        yield replace(site, block=op.body.block)
     if isinstance(op, BranchOp):
         for arm, region in zip(op.arms, op.arm_regions, strict=True):
-            targets = (arm.target,) if arm.target in everywhere else ()
-            yield Site(region.block, targets, site.planned or arm.is_planned)
+            targets = (arm.target,) if arm.target in site.topology.targets else ()
+            planned = site.planned or arm.is_planned
+            yield Site(region.block, site.topology, targets, planned)
 
 
 def serves(op: FuelOp, target: TargetDescription) -> bool:

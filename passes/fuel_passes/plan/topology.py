@@ -1,51 +1,252 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a plan may use: the topology stamped on the module, or a preset by name."""
+"""
+What a plan may use: a machine, found by name, in a file or on the module, checked and priced.
+
+The dataclasses are in `fuel_dialect.targets.machine`. Nothing here looks at the machine that it
+runs on.
+"""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from functools import cache
+from hashlib import blake2b
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
 
-from fuel_dialect.attributes import TargetAttr, TopologyAttr
-from fuel_dialect.errors import FuelPassError
-from fuel_dialect.targets.description import BACKENDS, description_of
+from xdsl.dialects.builtin import ModuleOp, NoneAttr, StringAttr
+
+from fuel_dialect.attributes import HOST, MAX_PRICE, TargetAttr, TopologyAttr
+from fuel_dialect.errors import FuelPassError, TopologyChanged
+from fuel_dialect.targets.description import BACKENDS, TargetDescription, description_of
+from fuel_dialect.targets.machine import Device, Link, Rates, Topology, assumed
+from fuel_dialect.targets.presets import PRESETS
+from fuel_passes.plan import topology_json
+
+__all__ = [
+    "DEFAULT",
+    "Device",
+    "Link",
+    "PLAN",
+    "PRESETS",
+    "Rates",
+    "STAMP",
+    "Topology",
+    "attribute_of",
+    "check_plan",
+    "generation",
+    "link_between",
+    "path",
+    "preset",
+    "resolve",
+    "stamp_plan",
+    "target_description",
+    "topology_of",
+    "transfer_ns",
+    "validated",
+]
 
 STAMP = "fuel.topology"
 """The attribute of a module that holds its topology."""
 
+PLAN = "fuel.plan"
+"""The attribute of a module that holds the generation of the topology it is planned for."""
+
 DEFAULT = "cpu"
 
-PRESETS: dict[str, tuple[tuple[str, str], ...]] = {"cpu": (("cpu", "numpy"),)}
-"""Devices and backends of each preset, most wanted first."""
 
-
-def preset(name: str) -> TopologyAttr:
-    """The topology of a preset. Raises `FuelPassError` if there is none of that name."""
-    if name not in PRESETS:
-        raise FuelPassError(
-            f"topology {name!r} is not known; the presets are {', '.join(sorted(PRESETS))}"
-        )
-    targets = [TargetAttr.of(device, backend) for device, backend in PRESETS[name]]
-    return TopologyAttr(StringAttr(name), ArrayAttr(targets))
-
-
-def resolve(module: ModuleOp, option: str | None = None) -> TopologyAttr:
+def resolve(module: ModuleOp, option: str | None = None) -> Topology:
     """
-    The preset that a pass was given; else the module's `fuel.topology`; else `cpu`.
+    The preset or JSON file that a pass was given; else the module's `fuel.topology`; else `cpu`.
 
-    Raises `FuelPassError` for an unknown preset, a stamp that is no topology, and a backend that
-    no description covers.
+    Raises `FuelPassError` for an unknown preset, a file that is no topology, a stamp that is none,
+    a backend that no description covers, and devices that no path joins.
     """
     if option is not None:
-        return preset(option)
+        return read(option) if option.endswith(".json") else preset(option)
     stamped = module.attributes.get(STAMP)
     if stamped is None:
         return preset(DEFAULT)
     if not isinstance(stamped, TopologyAttr):
         raise FuelPassError(f"{STAMP} must be a #fuel.topology<...>, got {stamped}")
-    for target in stamped.targets:
+    return topology_of(stamped)
+
+
+def preset(name: str) -> Topology:
+    """The topology of a preset. Raises `FuelPassError` if there is none of that name."""
+    if name not in PRESETS:
+        raise FuelPassError(
+            f"topology {name!r} is not known; the presets are {', '.join(PRESETS)}; "
+            "the name of a file ends in .json"
+        )
+    return PRESETS[name]
+
+
+def read(file: str) -> Topology:
+    """The topology in a JSON file. Raises `FuelPassError` if it cannot be read or is none."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FuelPassError(f"topology file {file} cannot be read: {error}") from error
+    return validated(topology_json.parse(text, file))
+
+
+@cache
+def topology_of(attribute: TopologyAttr) -> Topology:
+    """
+    The topology that an attribute stands for.
+
+    Without a description it is the preset of that name and those targets, or else a machine with
+    each device in a slot beside the host, with typical rates.
+    """
+    name, targets = attribute.label.data, tuple(attribute.targets)
+    if not isinstance(attribute.description, NoneAttr):
+        return validated(topology_json.from_attribute(name, targets, attribute.description))
+    known = PRESETS.get(name)
+    if known is not None and known.targets == targets:
+        return known
+    return validated(assumed(name, targets))
+
+
+def attribute_of(topology: Topology) -> TopologyAttr:
+    """The attribute that stands for a topology; `topology_of` is its inverse."""
+    plain = TopologyAttr.of(topology.name, topology.targets)
+    if PRESETS.get(topology.name) == topology:
+        return plain
+    return TopologyAttr.of(topology.name, topology.targets, topology_json.to_attribute(topology))
+
+
+def validated(topology: Topology) -> Topology:
+    """The topology itself. Raises `FuelPassError` with what is wrong with it and what is not."""
+    where = f"topology {topology.name!r}"
+    names = [device.name for device in topology.devices]
+    for target in topology.targets:
+        if target.device.label not in names:
+            raise FuelPassError(
+                f"{where}: target {target} is on a device that it lacks; it has {', '.join(names)}"
+            )
         if description_of(target.backend.data) is None:
             raise FuelPassError(
-                f"topology {stamped.label.data!r}: no backend {target.backend.data!r} is "
-                f"described; there are {', '.join(BACKENDS)}"
+                f"{where}: no backend {target.backend.data!r} is described; "
+                f"there are {', '.join(BACKENDS)}"
             )
-    return stamped
+    if HOST not in names:
+        raise FuelPassError(
+            f"{where} lacks the host, {HOST}, where arguments and results live; "
+            f"it has {', '.join(names)}"
+        )
+    if not topology.targets:
+        raise FuelPassError(f"{where} has no target; a plan needs at least one")
+    for source in names:
+        for target in names:
+            path(topology, source, target)
+    return topology
+
+
+def target_description(topology: Topology, target: TargetAttr) -> TargetDescription:
+    """What is known of a target on a machine. Raises `FuelPassError` for an unknown backend."""
+    typical = description_of(target.backend.data)
+    if typical is None:
+        raise FuelPassError(
+            f"no backend {target.backend.data!r} is described; there are {', '.join(BACKENDS)}"
+        )
+    return topology.adapt(target, typical)
+
+
+def path(topology: Topology, source: str, target: str) -> tuple[str, ...]:
+    """
+    The devices that a value passes on its way, both ends included.
+
+    One device where they are the same; two where they share storage or a link joins them; three
+    through the host. Raises `FuelPassError` for an unknown device and a pair that nothing joins.
+    """
+    if source == target:
+        _device(topology, source)
+        return (source,)
+    ends = [_device(topology, name) for name in (source, target)]
+    if ends[0].storage == ends[1].storage or link_between(topology, source, target):
+        return source, target
+    if (
+        topology.device(HOST)
+        and link_between(topology, source, HOST)
+        and link_between(topology, HOST, target)
+    ):
+        return source, HOST, target
+    raise FuelPassError(
+        f"topology {topology.name!r} has no way from {source} to {target}: neither a direct link "
+        f"nor links through {HOST}; its links are "
+        f"{', '.join(f'{link.source} to {link.target}' for link in topology.links) or 'none'}"
+    )
+
+
+def link_between(topology: Topology, source: str, target: str) -> Link | None:
+    """The first link from the storage of one device to that of another."""
+    left, right = _device(topology, source).storage, _device(topology, target).storage
+    for link in topology.links:
+        if _device(topology, link.source).storage != left:
+            continue
+        if _device(topology, link.target).storage == right:
+            return link
+    return None
+
+
+def _device(topology: Topology, name: str) -> Device:
+    device = topology.device(name)
+    if device is None:
+        raise FuelPassError(
+            f"topology {topology.name!r} has no device {name}; "
+            f"it has {', '.join(d.name for d in topology.devices)}"
+        )
+    return device
+
+
+def transfer_ns(topology: Topology, source: str, target: str, bytes: int) -> int:
+    """
+    Nanoseconds until a value of so many bytes is on another device; 0 where storage is shared.
+
+    The hops of a path follow one another.
+    """
+    way = path(topology, source, target)
+    return min(sum(hop_ns(topology, a, b, bytes) for a, b in pairwise(way)), MAX_PRICE)
+
+
+def hop_ns(topology: Topology, source: str, target: str, bytes: int) -> int:
+    """Nanoseconds of one hop of a path."""
+    if _device(topology, source).storage == _device(topology, target).storage:
+        return 0
+    link = link_between(topology, source, target)
+    assert link is not None
+    return link_ns(link, bytes)
+
+
+def link_ns(link: Link, bytes: int) -> int:
+    """Nanoseconds of one transfer over a link."""
+    return min(link.latency_ns + ceil(bytes / link.bytes_per_ns), MAX_PRICE)
+
+
+def generation(topology: Topology) -> str:
+    """A hash of everything that a topology says: 16 hexadecimal digits."""
+    text = topology_json.dump(topology)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def stamp_plan(module: ModuleOp, topology: Topology) -> None:
+    """Note on a module which topology it is planned for."""
+    module.attributes[PLAN] = StringAttr(generation(topology))
+
+
+def check_plan(module: ModuleOp, topology: Topology) -> None:
+    """
+    Nothing if a module is not planned, or planned for this topology.
+
+    Raises `TopologyChanged` if it is planned for another.
+    """
+    made_for = module.attributes.get(PLAN)
+    now = generation(topology)
+    if made_for is None or made_for == StringAttr(now):
+        return
+    said = made_for.data if isinstance(made_for, StringAttr) else made_for
+    raise TopologyChanged(
+        f"the plan was made for the topology of generation {said}, but {topology.name!r} is "
+        f"{now}; run fuel-optimize again to plan for it"
+    )

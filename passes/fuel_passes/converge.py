@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-converge`: few decisions, and only those worth taking."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
+
+from fuel_dialect.attributes import MAX_PRICE, ArmAttr, TargetAttr
+from fuel_dialect.canonicalization import DropOperands
+from fuel_dialect.ops.control import BranchOp
+from fuel_passes.fork_placements import REFUGE
+from fuel_passes.fork_variants import arms_left
+from fuel_passes.plan.frontier import Entry, frontier
+from fuel_passes.plan.residency import take_arm
+from fuel_passes.plan.topology import resolve
+from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.walk import branches, functions
+
+LOG = logging.getLogger("fuel")
+
+
+@dataclass(frozen=True)
+class ConvergePass(ModulePass):
+    """
+    Drops arms that passes made, until those that stay are few and differ.
+
+    - An arm that is the same as an earlier one of its branch goes.
+    - Of the arms of a branch between devices, those go that are dearer than another for the same
+      target (`plan/frontier.py`); the dearer of two kernels on one device are for
+      `fuel-bake-variants`.
+    - While arms that passes added are 5 % of a function's kernels or more (one is always
+      allowed), the least valuable goes: its value is what the branch costs at its best, discounted
+      by how much dearer the arm is. Refuges from a full device go last.
+
+    What goes is logged under the name `fuel`. Arm 0 stays, for `fuel-strip-plan` gives it back; a
+    branch that has no other left is replaced by it. A person's branches stay as they are.
+
+    Option: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`).
+    """
+
+    name = "fuel-converge"
+
+    topology: str | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        targets = resolve(op, self.topology).targets
+        for function in functions(op):
+            found = list(_planned(function))
+            if not found:
+                continue
+            for branch in reversed(found):
+                _drop(branch, _superfluous(branch), targets)
+            _thin_out(function, targets)
+
+
+def _planned(function: FuncOp) -> Iterator[BranchOp]:
+    return filter(is_planned_branch, branches(function))
+
+
+def _superfluous(branch: BranchOp) -> dict[int, str]:
+    """Arms that others make superfluous, and why."""
+    gone: dict[int, str] = {}
+    arms, regions = branch.arms.data, branch.arm_regions
+    for index in range(1, len(arms)):
+        for other in range(index):
+            is_same = other not in gone and arms[other].target == arms[index].target
+            if is_same and regions[index].is_structurally_equivalent(regions[other]):
+                gone[index] = f"is the same as arm {other}"
+                break
+    if len({arm.target.device for arm in arms}) > 1:
+        kept = frontier([_entry(i, arm) for i, arm in enumerate(arms) if i not in gone])
+        left = {entry.candidate for entry in kept} | set(gone)
+        gone |= {
+            i: "is dearer than others on its device" for i in range(len(arms)) if i not in left
+        }
+    return gone
+
+
+def _entry(index: int, arm: ArmAttr) -> Entry[int]:
+    price = arm.price_ns
+    costs = (MAX_PRICE if price is None else price,)
+    return Entry(index, arm.target.device.label, arm.target.backend.data, costs, price)
+
+
+def _thin_out(function: FuncOp, targets: Sequence[TargetAttr]) -> None:
+    """Drop the least valuable arms until there are few enough."""
+    over = -arms_left(function)
+    if over <= 0:
+        return
+    arms = [
+        (value_of(branch, index), branch, index)
+        for branch in _planned(function)
+        for index in range(1, len(branch.arms))
+    ]
+    gone: dict[BranchOp, dict[int, str]] = {}
+    for _, branch, index in sorted(arms, key=lambda arm: arm[0])[:over]:
+        gone.setdefault(branch, {})[index] = "is the least valuable of more than 5 % of the kernels"
+    for branch, reasons in gone.items():
+        if function.is_ancestor(branch):
+            _drop(branch, reasons, targets)
+
+
+def value_of(branch: BranchOp, index: int) -> tuple[bool, float]:
+    """How much an arm is worth: refuges before all others, then by nanoseconds at stake."""
+    arms = branch.arms.data
+    price = arms[index].price_ns
+    known = [arm.price_ns for arm in arms if arm.price_ns is not None]
+    stake = 0.0 if price is None else min(known) ** 2 / max(price, 1)
+    return arms[index].origin.data.endswith(REFUGE), stake
+
+
+def _drop(branch: BranchOp, reasons: dict[int, str], targets: Sequence[TargetAttr]) -> None:
+    """Drop arms of a branch other than the first; one arm alone takes its place."""
+    if not reasons:
+        return
+    for index, why in reasons.items():
+        arm = branch.arms.data[index]
+        LOG.info("fuel-converge: %s, arm %d on %s %s", branch.id.data, index, arm.target, why)
+    kept = [index for index in range(len(branch.arms)) if index not in reasons]
+    if kept == [0]:
+        take_arm(branch, 0, targets)
+        return
+    for index, region in enumerate(list(branch.arm_regions)):
+        if index in reasons:
+            branch.detach_region(region).erase()
+    branch.properties["arms"] = ArrayAttr([branch.arms.data[index] for index in kept])
+    DropOperands().match_and_rewrite(branch, PatternRewriter(branch))

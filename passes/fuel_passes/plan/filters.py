@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Which targets may run a kernel at all, and which are liked better.
+
+A hard filter says why it refuses a target; a preference narrows to those it likes, if there are
+any. What is refused is never lost: the reasons are part of the result, for errors and reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fuel_dialect.errors import FuelPassError
+from fuel_dialect.targets.description import TargetDescription
+
+_T = TypeVar("_T")
+
+Filter = Callable[[TargetDescription], str | None]
+"""Why a target is refused; None if it is not."""
+
+Preference = Callable[[TargetDescription], bool]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a session asks of every kernel."""
+
+    deterministic: bool = False
+    """The same bits each time on the same hardware."""
+    max_ulps: int | None = None
+    """How many units in the last place an elementwise kernel may be off; None for any."""
+
+
+class FilterRejected(FuelPassError):
+    """A filter refuses every target that has a kernel."""
+
+    def __init__(self, filter: str, message: str):
+        self.filter = filter
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Sifted(Generic[_T]):
+    """The candidates that may run, in their order, and why each other may not."""
+
+    kept: tuple[_T, ...]
+    refused: tuple[tuple[_T, str], ...]
+
+
+def determinism(requirement: Requirement) -> Filter:
+    """Bit-stable targets only, where that is required."""
+
+    def refuse(target: TargetDescription) -> str | None:
+        if not requirement.deterministic or target.bit_stable:
+            return None
+        return f"determinism: {target.name} may give other bits each time"
+
+    return refuse
+
+
+def precision_floor(requirement: Requirement) -> Filter:
+    """Only targets that promise as much precision as is required."""
+
+    def refuse(target: TargetDescription) -> str | None:
+        most = requirement.max_ulps
+        if most is None or target.ulps <= most:
+            return None
+        return (
+            f"precision-floor: {target.name} may be off by {target.ulps} units in the last place; "
+            f"{most} are allowed"
+        )
+
+    return refuse
+
+
+def filters_for(requirement: Requirement) -> tuple[Filter, ...]:
+    """The hard filters, in the order they are asked; the first that refuses gives the reason."""
+    return precision_floor(requirement), determinism(requirement)
+
+
+def strided(has_strided_operand: bool) -> Preference:
+    """With a strided operand, targets that read it as it is."""
+    return lambda target: target.strided or not has_strided_operand
+
+
+def bit_stable(target: TargetDescription) -> bool:
+    """Targets that give the same bits each time."""
+    return target.bit_stable
+
+
+def sift(
+    candidates: Sequence[_T],
+    described: Callable[[_T], TargetDescription],
+    requirement: Requirement,
+    preferences: Sequence[Preference] = (),
+) -> Sifted[_T]:
+    """
+    Hard filters, then preferences.
+
+    Raises `FilterRejected`, with every reason, if there are candidates and none may run.
+    """
+    kept: list[_T] = []
+    refused: list[tuple[_T, str]] = []
+    filters = filters_for(requirement)
+    for candidate in candidates:
+        target = described(candidate)
+        reason = next((why for refuse in filters if (why := refuse(target))), None)
+        if reason is None:
+            kept.append(candidate)
+        else:
+            refused.append((candidate, reason))
+    if refused and not kept:
+        reasons = [reason for _, reason in refused]
+        raise FilterRejected(reasons[0].partition(":")[0], "; ".join(reasons))
+    for preference in preferences:
+        liked = [candidate for candidate in kept if preference(described(candidate))]
+        refused += [(c, "another is liked better") for c in kept if liked and c not in liked]
+        kept = liked or kept
+    return Sifted(tuple(kept), tuple(refused))

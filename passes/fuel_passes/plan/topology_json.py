@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+The JSON form of a topology, and the same as an attribute.
+
+`SCHEMA` is the JSON schema of it. A file is checked by `parse` field by field, so that an error
+names the file, the place and what would be right; rates that are given for a target are given in
+full, because half of a cost is no cost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+
+from fuel_dialect import dtypes
+from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.errors import FuelPassError, UnknownDevice
+from fuel_dialect.targets.machine import Device, Link, Rates, Topology
+
+_POSITIVE = {"type": "number", "exclusiveMinimum": 0}
+_WHOLE = {"type": "integer", "minimum": 0}
+_NAME = {"type": "string", "minLength": 1}
+
+SCHEMA: Mapping[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "fuel topology",
+    "type": "object",
+    "required": ["name", "devices", "targets", "links"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {**_NAME, "description": "how reports and errors call the machine"},
+        "devices": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {**_NAME, "description": "kind and number: cpu, cuda:0"},
+                    "memory_bytes": {**_WHOLE, "description": "capacity; left out if unknown"},
+                    "storage": {**_NAME, "description": "devices that share memory name the same"},
+                },
+            },
+        },
+        "targets": {
+            "type": "array",
+            "minItems": 1,
+            "items": {**_NAME, "description": "device/backend, most wanted first: cuda:0/triton"},
+        },
+        "links": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["source", "target", "latency_ns", "bytes_per_ns"],
+                "additionalProperties": False,
+                "properties": {
+                    "source": _NAME,
+                    "target": _NAME,
+                    "latency_ns": _WHOLE,
+                    "bytes_per_ns": _POSITIVE,
+                },
+            },
+        },
+        "rates": {
+            "type": "object",
+            "description": "by target; a target without an entry has its typical rates",
+            "additionalProperties": {
+                "type": "object",
+                "required": ["bytes_per_ns", "operations_per_ns", "flops_per_ns", "launch_ns"],
+                "additionalProperties": False,
+                "properties": {
+                    "bytes_per_ns": _POSITIVE,
+                    "operations_per_ns": _POSITIVE,
+                    "flops_per_ns": _POSITIVE,
+                    "launch_ns": _WHOLE,
+                    "matmul_flops": {
+                        "type": "object",
+                        "description": "flops per ns of matmuls on an element type: bf16, f64",
+                        "additionalProperties": _POSITIVE,
+                    },
+                    "threads": {"type": "integer", "minimum": 1},
+                },
+            },
+        },
+    },
+}
+
+_Json = dict[str, Any]
+_T = TypeVar("_T")
+
+
+def parse(text: str, where: str) -> Topology:
+    """The topology that a JSON text describes. Raises `FuelPassError` with place and cure."""
+    try:
+        loaded = json.loads(text)
+    except ValueError as error:
+        raise FuelPassError(f"{where} is not JSON: {error}") from error
+    return from_json(loaded, where)
+
+
+def dump(topology: Topology) -> str:
+    """The JSON text of a topology; equal for equal topologies."""
+    return json.dumps(to_json(topology), indent=2) + "\n"
+
+
+def to_json(topology: Topology) -> _Json:
+    """A topology as what `json` writes."""
+    return {
+        "name": topology.name,
+        "devices": [_device_json(device) for device in topology.devices],
+        "targets": [str(target) for target in topology.targets],
+        "links": [
+            {
+                "source": link.source,
+                "target": link.target,
+                "latency_ns": link.latency_ns,
+                "bytes_per_ns": float(link.bytes_per_ns),
+            }
+            for link in topology.links
+        ],
+        "rates": {str(rates.target): _rates_json(rates) for rates in topology.rates},
+    }
+
+
+def _device_json(device: Device) -> _Json:
+    known = {} if device.memory_bytes is None else {"memory_bytes": device.memory_bytes}
+    return {"name": device.name, **known, "storage": device.storage}
+
+
+def _rates_json(rates: Rates) -> _Json:
+    known = {} if rates.threads is None else {"threads": rates.threads}
+    return {
+        "bytes_per_ns": float(rates.bytes_per_ns),
+        "operations_per_ns": float(rates.operations_per_ns),
+        "flops_per_ns": float(rates.flops_per_ns),
+        "launch_ns": rates.launch_ns,
+        "matmul_flops": {name: float(rate) for name, rate in rates.matmul_flops},
+        **known,
+    }
+
+
+def from_json(loaded: object, where: str) -> Topology:
+    """The topology that loaded JSON describes."""
+    whole = _Fields(loaded, where, SCHEMA)
+    targets = whole.items("targets", _target)
+    topology = Topology(
+        whole.text("name"),
+        whole.items("devices", _device),
+        targets,
+        whole.items("links", _link),
+        whole.named("rates", _rates),
+    )
+    _check_names(topology, where)
+    return topology
+
+
+def _check_names(topology: Topology, where: str) -> None:
+    names = [device.name for device in topology.devices]
+    for kind, given in (("device", names), ("target", [str(t) for t in topology.targets])):
+        twice = next((name for name in given if given.count(name) > 1), None)
+        if twice is not None:
+            raise FuelPassError(f"{where}: {kind} {twice} is listed twice")
+    for link in topology.links:
+        for end in (link.source, link.target):
+            if end not in names:
+                raise FuelPassError(
+                    f"{where}: the link {link.source} to {link.target} ends at {end}, which is "
+                    f"no device of it; it has {', '.join(names)}"
+                )
+    for rates in topology.rates:
+        if rates.target not in topology.targets:
+            raise FuelPassError(
+                f"{where}: rates are given for {rates.target}, which is no target of it; "
+                f"it has {', '.join(map(str, topology.targets))}"
+            )
+
+
+def _device_name(name: str, where: str) -> str:
+    try:
+        label = DeviceAttr.of(name).label
+    except UnknownDevice as error:
+        raise FuelPassError(f"{where}: {error}") from error
+    if label != name:
+        raise FuelPassError(f"{where}: write {label} for the device {name!r}")
+    return name
+
+
+def _target(value: object, where: str) -> TargetAttr:
+    device, slash, backend = value.rpartition("/") if isinstance(value, str) else ("", "", "")
+    if not slash or not backend:
+        raise FuelPassError(f"{where} must be device/backend, such as cuda:0/triton, got {value!r}")
+    return TargetAttr.of(_device_name(device, where), backend)
+
+
+def _device(value: object, where: str) -> Device:
+    fields = _Fields(value, where, SCHEMA["properties"]["devices"]["items"])
+    name = _device_name(fields.text("name"), where)
+    memory = fields.whole("memory_bytes") if "memory_bytes" in fields.given else None
+    return Device(name, memory, fields.text("storage") if "storage" in fields.given else name)
+
+
+def _link(value: object, where: str) -> Link:
+    fields = _Fields(value, where, SCHEMA["properties"]["links"]["items"])
+    return Link(
+        fields.text("source"),
+        fields.text("target"),
+        fields.whole("latency_ns"),
+        fields.positive("bytes_per_ns"),
+    )
+
+
+def _rates(name: str, value: object, where: str) -> Rates:
+    fields = _Fields(value, where, SCHEMA["properties"]["rates"]["additionalProperties"])
+    return Rates(
+        _target(name, where),
+        fields.positive("bytes_per_ns"),
+        fields.positive("operations_per_ns"),
+        fields.positive("flops_per_ns"),
+        fields.whole("launch_ns"),
+        fields.named("matmul_flops", _matmul_rate),
+        max(fields.whole("threads"), 1) if "threads" in fields.given else None,
+    )
+
+
+def _matmul_rate(name: str, value: object, where: str) -> tuple[str, float]:
+    if name not in dtypes.BY_NAME:
+        raise FuelPassError(f"{where}: {name!r} is no dtype; there are {', '.join(dtypes.BY_NAME)}")
+    return name, _positive(value, where)
+
+
+def _positive(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
+        raise FuelPassError(f"{where} must be a number above 0, got {value!r}")
+    return float(value)
+
+
+class _Fields:
+    """A JSON object that is read field by field, with errors that say where it stands."""
+
+    def __init__(self, value: object, where: str, schema: Mapping[str, Any]):
+        known, needed = list(schema["properties"]), cast("list[str]", schema["required"])
+        if not isinstance(value, dict):
+            raise FuelPassError(f"{where} must be an object with {', '.join(known)}, got {value!r}")
+        self.given, self.where = cast(_Json, value), where
+        for name in needed:
+            if name not in self.given:
+                raise FuelPassError(f"{where} lacks {name!r}; it needs {', '.join(needed)}")
+        for name in self.given:
+            if name not in known:
+                raise FuelPassError(
+                    f"{where} has no field {name!r}; it may have {', '.join(known)}"
+                )
+
+    def text(self, name: str) -> str:
+        value = self.given[name]
+        if not isinstance(value, str) or not value:
+            raise FuelPassError(f"{self.where}.{name} must be a text, got {value!r}")
+        return value
+
+    def whole(self, name: str) -> int:
+        value = self.given[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+            raise FuelPassError(
+                f"{self.where}.{name} must be a whole number, 0 or more, got {value!r}"
+            )
+        return value
+
+    def positive(self, name: str) -> float:
+        return _positive(self.given[name], f"{self.where}.{name}")
+
+    def items(self, name: str, read: Callable[[object, str], _T]) -> tuple[_T, ...]:
+        values = self.given[name]
+        if not isinstance(values, list):
+            raise FuelPassError(f"{self.where}.{name} must be a list, got {values!r}")
+        listed = enumerate(cast("list[object]", values))
+        return tuple(read(value, f"{self.where}.{name}[{index}]") for index, value in listed)
+
+    def named(self, name: str, read: Callable[[str, object, str], _T]) -> tuple[_T, ...]:
+        values = self.given.get(name, {})
+        if not isinstance(values, dict):
+            raise FuelPassError(f"{self.where}.{name} must be an object, got {values!r}")
+        pairs = cast("dict[str, object]", values).items()
+        return tuple(read(key, value, f"{self.where}.{name}[{key!r}]") for key, value in pairs)
+
+
+def to_attribute(topology: Topology) -> DictionaryAttr:
+    """What `#fuel.topology` does not say in its first two parameters."""
+    whole = to_json(topology)
+    attribute = _attribute({name: whole[name] for name in ("devices", "links", "rates")})
+    assert isinstance(attribute, DictionaryAttr)
+    return attribute
+
+
+def from_attribute(
+    name: str, targets: tuple[TargetAttr, ...], description: DictionaryAttr
+) -> Topology:
+    """The inverse of `to_attribute`. Raises `FuelPassError` as `parse` does."""
+    where = f"#fuel.topology<{name!r}>"
+    given = cast(_Json, _plain(description, where))
+    return from_json(
+        {"links": [], **given, "name": name, "targets": list(map(str, targets))}, where
+    )
+
+
+def _attribute(value: object) -> Attribute:
+    if isinstance(value, dict):
+        return DictionaryAttr({k: _attribute(v) for k, v in cast(_Json, value).items()})
+    if isinstance(value, list):
+        return ArrayAttr([_attribute(item) for item in cast("list[object]", value)])
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    if isinstance(value, int):
+        return IntegerAttr(value, i64)
+    return StringAttr(str(value))
+
+
+def _plain(attribute: Attribute, where: str) -> object:
+    if isinstance(attribute, DictionaryAttr):
+        return {k: _plain(v, where) for k, v in attribute.data.items()}
+    if isinstance(attribute, ArrayAttr):
+        return [_plain(item, where) for item in cast("ArrayAttr[Attribute]", attribute)]
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    if isinstance(attribute, FloatAttr | IntegerAttr):
+        return attribute.value.data
+    raise FuelPassError(
+        f"{where}: a description holds dictionaries, lists, texts and numbers, got {attribute}"
+    )

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The frontier per device, filters with their reasons, and keys of measured times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agreement import main
+from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.context import make_context
+from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.targets.description import TargetDescription, description_of
+from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.plan.filters import FilterRejected, Requirement, sift
+from fuel_passes.plan.frontier import KEEP_PER_DEVICE, Entry, dominates, frontier, ranked
+from fuel_passes.plan.measurements import Measurements, key_of, refined, shape_class
+
+CUDA = TargetAttr.of("cuda:0", "triton")
+
+
+def entries(*costs: tuple[int, ...], device: str = "cpu", backend: str = "numpy"):
+    return [Entry(index, device, backend, c, c[0]) for index, c in enumerate(costs)]
+
+
+def kept(found: list[Entry[int]]) -> list[int]:
+    return [entry.candidate for entry in found]
+
+
+def test_what_another_beats_goes_and_equals_stay():
+    assert kept(frontier(entries((1, 9), (2, 9), (2, 8), (2, 8), (9, 1)))) == [0, 2, 3, 4]
+    assert frontier([]) == []
+
+
+def test_the_winner_and_the_last_of_a_device_and_backend_stay():
+    beaten = Entry(7, "cpu", "triton", (99, 99), 99)
+    assert kept(frontier([*entries((1, 1), (2, 2)), beaten])) == [0, 7]
+    elsewhere = Entry(8, "cuda:0", "numpy", (99, 99), 99)
+    assert kept(frontier([*entries((1, 1), (2, 2)), elsewhere])) == [0, 8]
+    assert kept(frontier(entries((5, 5), (1, 1)))) == [0, 1], "the first stays though beaten"
+
+
+def test_a_crowded_device_is_thinned_where_it_is_crowded():
+    line = entries(*[(i, 1_000 - i) for i in (0, 1, 2, 500, 1_000)])
+    assert kept(frontier(line, keep=4)) == [0, 2, 3, 4]
+    many = entries(*[(i * i, -i) for i in range(100)])
+    assert len(frontier(many)) == KEEP_PER_DEVICE
+    backends = [replace(entry, backend=str(entry.candidate)) for entry in many]
+    assert frontier(backends) == backends, "no pair of device and backend is stranded"
+
+
+COSTS = st.tuples(st.integers(0, 5), st.integers(0, 5))
+ENTRIES = st.lists(
+    st.builds(
+        Entry[int],
+        st.just(0),
+        st.sampled_from(["cpu", "cuda:0"]),
+        st.sampled_from(["numpy", "triton"]),
+        COSTS,
+        st.one_of(st.none(), st.integers(0, 9)),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(ENTRIES)
+def test_ranking_is_stable_and_the_frontier_strands_nothing(given_entries: list[Entry[int]]):
+    order = ranked(given_entries)
+    prices = [10 if entry.price_ns is None else entry.price_ns for entry in order]
+    assert prices == sorted(prices)
+    left = frontier(order)
+    assert left[0] is order[0]
+    assert {(e.device, e.backend) for e in left} == {(e.device, e.backend) for e in order}
+    assert [e for e in order if any(e is other for other in left)] == left
+    assert frontier(left) == left
+    for gone in order:
+        if not any(gone is entry for entry in left):
+            beaten_by = [e for e in order if e.device == gone.device]
+            assert any(dominates(e.costs, gone.costs) for e in beaten_by)
+
+
+def described(name: str) -> TargetDescription:
+    found = description_of(name)
+    assert found is not None
+    return found
+
+
+def test_a_precision_floor_refuses_with_a_reason():
+    sifted = sift(["numpy", "kompute"], described, Requirement(max_ulps=4))
+    assert sifted.kept == ("numpy",)
+    assert sifted.refused == (
+        (
+            "kompute",
+            "precision-floor: kompute may be off by 8192 units in the last place; 4 are allowed",
+        ),
+    )
+    with pytest.raises(FilterRejected, match="precision-floor: kompute") as rejected:
+        sift(["kompute"], described, Requirement(max_ulps=4))
+    assert rejected.value.filter == "precision-floor"
+    assert sift([], described, Requirement(deterministic=True)).kept == ()
+
+
+def test_a_preference_narrows_only_where_something_is_liked():
+    sifted = sift(["numpy", "triton"], described, Requirement(), [lambda t: t.name == "triton"])
+    assert sifted.kept == ("triton",)
+    assert sifted.refused == (("numpy", "another is liked better"),)
+    nothing = sift(["numpy", "triton"], described, Requirement(), [lambda t: False])
+    assert nothing.kept == ("numpy", "triton")
+    assert nothing.refused == ()
+
+
+def kernel(rows: int, columns: int, dtype: str = "f32") -> KernelOp:
+    a, b, c = (f"tensor<{s}x{dtype}>" for s in (f"{rows}x8", f"8x{columns}", f"{rows}x{columns}"))
+    module = main(
+        f"%a: {a}, %b: {b}",
+        c,
+        f"%0 = fuel.matmul %a, %b : {a}, {b} -> {c}\nfunc.return %0 : {c}",
+    )
+    FormKernelsPass().apply(make_context(), module)
+    (found,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    return found
+
+
+def test_keys_are_equal_where_a_measured_time_is_of_use():
+    key = key_of(kernel(5, 6), CUDA, "r1", "h200")
+    assert key.ops == ("matmul",)
+    assert key.dtypes == ("f32", "f32", "f32")
+    assert key.shape_class == (3, 3, 4), "m, n and k: 5, 6 and 8"
+    assert (key.target, key.revision, key.hardware) == ("cuda:0/triton", "r1", "h200")
+    assert key == key_of(kernel(4, 7), CUDA, "r1", "h200")
+    others = [
+        key_of(kernel(8, 6), CUDA, "r1", "h200"),
+        key_of(kernel(5, 6, "f64"), CUDA, "r1", "h200"),
+        key_of(kernel(5, 6), TargetAttr.of("cpu", "numpy"), "r1", "h200"),
+        key_of(kernel(5, 6), CUDA, "r2", "h200"),
+        key_of(kernel(5, 6), CUDA, "r1", "h100"),
+    ]
+    assert key not in others
+    assert len(set(others)) == len(others)
+
+
+def test_shape_classes_are_powers_of_two():
+    assert shape_class([0, 1, 2, 3, 4, 7, 8, 2**20]) == (0, 1, 2, 2, 3, 3, 4, 21)
+
+
+def test_a_measured_time_replaces_the_price_and_nothing_is_not_zero():
+    key = key_of(kernel(5, 6), CUDA)
+    assert refined(100, key, Measurements({key: 7})) == 7
+    assert refined(100, key, Measurements({key: 0})) == 0
+    assert refined(None, key, Measurements({key: 7})) == 7
+    assert refined(100, key, Measurements({})) == 100
+    assert refined(None, key, None) is None

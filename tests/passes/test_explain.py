@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-explain`: candidates, refusals, the winner and totals, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agreement import main as program
+from fuel_passes.explain import explain, main
+from fuel_passes.pipeline import OptimizePass
+
+T = "tensor<512x512xf32>"
+HEAVY = f"""
+%0 = fuel.matmul %x, %x : {T}, {T} -> {T}
+%1 = fuel.relu %0 : {T}
+func.return %1 : {T}"""
+
+
+def test_prices_winners_and_totals_belong_together():
+    found = explain(program(f"%x: {T}", T, HEAVY), OptimizePass(topology="2xh100"))
+    (function,) = found.functions
+    assert [(item.kind, item.item) for item in function.items] == [
+        ("library", "matmul"),
+        ("pointwise", "relu"),
+    ]
+    won = [c for item in function.items for c in item.candidates if c.chosen]
+    assert [c.target for c in won] == ["cuda:0/triton", "cuda:0/triton"]
+    assert sum(c.price_ns or 0 for c in won) == function.kernels_ns
+    assert function.kernels_ns + function.transfers_ns == function.total_ns
+    assert function.total_ns == function.alone_ns["cuda:0"] == min(function.alone_ns.values())
+    assert function.exact
+    (decision,) = function.decisions
+    assert decision.decision == "d0"
+    assert decision.arms[0].price_ns == function.total_ns
+    assert decision.arms[1].target == "cuda:1/triton"
+
+
+def test_a_refusal_says_why_and_one_target_alone_is_marked():
+    body = "%0 = fuel.exp %x : tensor<2xf64>\nfunc.return %0 : tensor<2xf64>"
+    module = program("%x: tensor<2xf64>", "tensor<2xf64>", body)
+    found = explain(module, OptimizePass(topology="cpu+vulkan"))
+    (item,) = found.functions[0].items
+    assert item.only_one
+    (host, vulkan) = item.candidates
+    assert host.chosen
+    assert vulkan.price_ns is None
+    assert vulkan.refused == "no kernel for exp (f64) -> f64"
+    assert "one target alone can run it" in str(found)
+    assert f"refused: {vulkan.refused}" in str(found)
+
+
+def test_the_command_prints_text_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "heavy.mlir"
+    file.write_text(str(program(f"%x: {T}", T, HEAVY)))
+    assert main([str(file), "--topology", "2xh100"]) == 0
+    text = capsys.readouterr().out
+    assert "* cuda:0/triton" in text
+    assert "decision d0" in text
+    assert main([str(file), "--topology", "2xh100", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["topology"] == "2xh100"
+    assert f"{report['functions'][0]['total_ns']:,} ns" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--topology", "moon"], "topology 'moon' is not known"),
+        (["--device", "tpu"], "device tpu:0 is not in topology 'cpu'; it has cpu/numpy"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "heavy.mlir"
+    file.write_text(str(program(f"%x: {T}", T, HEAVY)))
+    assert main([str(file), *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]):
+    assert main(["nowhere.mlir"]) == 2
+    assert "nowhere.mlir" in capsys.readouterr().err

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-plan`, `fuel-fork-placements` and `fuel-converge`: pins, refusals, refuges, the gate."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.arg_spec import parse_pipeline
+
+from agreement import main
+from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.context import make_context
+from fuel_dialect.errors import FuelPassError, NoBackendForOp, TopologyChanged
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.targets.machine import Device, Link, Rates, Topology
+from fuel_passes.converge import ConvergePass
+from fuel_passes.fork_placements import ForkPlacementsPass, footprint
+from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.insert_copies import InsertCopiesPass
+from fuel_passes.pipeline import OptimizePass
+from fuel_passes.plan_pass import PlanPass
+from fuel_passes.strip_plan import StripPlanPass
+from machines import stamp
+
+CONTEXT = make_context()
+CPU = TargetAttr.of("cpu", "numpy")
+CUDA = TargetAttr.of("cuda:0", "triton")
+T = "tensor<8xf32>"
+B = "tensor<512x512xf32>"
+CHAIN = f"%0 = fuel.matmul %x, %x : {B}, {B} -> {B}\n%1 = fuel.relu %0 : {B}\nfunc.return %1 : {B}"
+
+
+def machine(memory: int | None = None) -> Topology:
+    """A host and a GPU that is a hundred times as fast, near to it."""
+    return Topology(
+        "test",
+        (Device("cpu"), Device("cuda:0", memory)),
+        (CPU, CUDA),
+        (Link("cpu", "cuda:0", 10, 100.0), Link("cuda:0", "cpu", 10, 100.0)),
+        (
+            Rates(CPU, 10.0, 10.0, 10.0, 100),
+            Rates(CUDA, 1000.0, 1000.0, 1000.0, 100),
+        ),
+    )
+
+
+def kernels(module: ModuleOp) -> list[KernelOp]:
+    return [op for op in module.walk() if isinstance(op, KernelOp)]
+
+
+def branches(module: ModuleOp) -> list[BranchOp]:
+    return [op for op in module.walk() if isinstance(op, BranchOp)]
+
+
+def targets(module: ModuleOp) -> list[TargetAttr | None]:
+    return [kernel.target for kernel in kernels(module)]
+
+
+def planned(module: ModuleOp, how: PlanPass | None = None) -> ModuleOp:
+    (how or PlanPass()).apply(CONTEXT, module)
+    module.verify()
+    return module
+
+
+def test_a_pin_on_a_device_that_lacks_the_kernel_is_an_error_and_changes_nothing():
+    body = (
+        "%0 = fuel.exp %x {placement = #fuel.device<vulkan:0>} : tensor<2xf64>\n"
+        "func.return %0 : tensor<2xf64>"
+    )
+    module = main("%x: tensor<2xf64>", "tensor<2xf64>", body)
+    FormKernelsPass().apply(CONTEXT, module)
+    before = str(module)
+    with pytest.raises(
+        NoBackendForOp,
+        match=r"no target for exp that is pinned to vulkan:0: cpu/numpy: it could; "
+        r"vulkan:0/kompute: no kernel for exp \(f64\) -> f64",
+    ):
+        planned(module, PlanPass(topology="cpu+vulkan"))
+    assert str(module) == before
+
+
+def test_a_session_pin_holds_where_the_device_has_the_kernel():
+    body = (
+        f"%0 = fuel.exp %x : tensor<2xf64>\n%1 = fuel.exp %y : {T}\n"
+        f"func.return %0, %1 : tensor<2xf64>, {T}"
+    )
+    module = main(f"%x: tensor<2xf64>, %y: {T}", f"(tensor<2xf64>, {T})", body)
+    planned(module, PlanPass(topology="cpu+vulkan", device="vulkan"))
+    assert list(map(str, targets(module))) == ["None", "vulkan:0/kompute"]
+
+
+def test_what_is_required_of_precision_refuses_targets():
+    module = main(f"%x: {T}", T, f"%0 = fuel.exp %x : {T}\nfunc.return %0 : {T}")
+    planned(module, PlanPass(topology="cpu+vulkan", device="vulkan"))
+    assert list(map(str, targets(module))) == ["vulkan:0/kompute"]
+    planned(module, PlanPass(topology="cpu+vulkan", device="vulkan", max_ulps=100))
+    assert targets(module) == [None]
+    with pytest.raises(NoBackendForOp, match="precision-floor: numpy may be off by 4 units"):
+        planned(module, PlanPass(topology="cpu+vulkan", max_ulps=0))
+
+
+def test_arguments_and_results_draw_the_plan_to_where_they_live():
+    body = f"%0 = fuel.exp %x : {T}\nfunc.return %0 : {T}"
+    far = "{fuel.device = #fuel.device<cuda:0>}"
+    at_home = planned(stamp(main(f"%x: {T}", T, body), machine()))
+    away = planned(stamp(main(f"%x: {T} {far}", f"({T} {far})", body), machine()))
+    assert (targets(at_home), targets(away)) == ([None], [CUDA])
+
+
+def test_an_argument_device_that_is_none_is_refused():
+    module = main(f'%x: {T} {{fuel.device = "cuda"}}', T, f"func.return %x : {T}")
+    with pytest.raises(FuelPassError, match=r"@main, argument 0: fuel\.device must be"):
+        planned(stamp(module, machine()))
+
+
+def test_variants_move_as_one_and_keep_their_forms():
+    body = f"%0 = fuel.softmax_last_dim %x : {B}\nfunc.return %0 : {B}"
+    module = stamp(main(f"%x: {B}", B, body), machine())
+    OptimizePass(variants="keep").apply(CONTEXT, module)
+    (branch,) = branches(module)
+    assert [arm.target for arm in branch.arms] == [CUDA, CUDA]
+    assert [arm.origin.data for arm in branch.arms] == [
+        "fuel-fork-variants: as written",
+        "fuel-fork-variants: decomposed",
+    ]
+    runs = [op for op in module.walk() if isinstance(op, RunOp)]
+    assert [run.target for run in runs] == [CUDA, CUDA]
+
+
+def test_a_variant_that_is_baked_stays_on_its_target():
+    body = f"%0 = fuel.softmax_last_dim %x : {B}\nfunc.return %0 : {B}"
+    module = stamp(main(f"%x: {B}", B, body), machine())
+    OptimizePass().apply(CONTEXT, module)
+    (run,) = [op for op in module.walk() if isinstance(op, RunOp)]
+    assert run.target == CUDA
+
+
+def test_a_full_device_gets_a_refuge_out_of_reach():
+    roomy, full = (stamp(main(f"%x: {B}", B, CHAIN), machine(m)) for m in (2**30, 3 * 2**20))
+    for module in (roomy, full):
+        planned(module)
+        ForkPlacementsPass(reach=1).apply(CONTEXT, module)
+        module.verify()
+    assert branches(roomy) == []
+    (branch,) = branches(full)
+    assert [arm.target for arm in branch.arms] == [CUDA, CPU]
+    assert branch.arms.data[1].origin.data.endswith("refuge from a full device")
+
+
+def test_the_footprint_counts_inputs_and_what_is_alive_at_a_time():
+    body = (
+        f"%0 = fuel.matmul %x, %x : {B}, {B} -> {B}\n%1 = fuel.matmul %0, %0 : {B}, {B} -> {B}\n"
+        f"%2 = fuel.matmul %1, %1 : {B}, {B} -> {B}\nfunc.return %2 : {B}"
+    )
+    module = main(f"%x: {B}", B, body)
+    FormKernelsPass().apply(CONTEXT, module)
+    assert footprint(kernels(module)) == 3 * 2**20
+
+
+def test_the_gate_keeps_one_arm_and_logs_what_goes(caplog: pytest.LogCaptureFixture):
+    module = stamp(main(f"%x: {B}", B, CHAIN), machine())
+    planned(module)
+    ForkPlacementsPass(reach=1_000).apply(CONTEXT, module)
+    (branch,) = branches(module)
+    arm = branch.arms.data[1]
+    branch.properties["arms"] = type(branch.arms)([*branch.arms, arm])
+    branch.add_region(branch.arm_regions[1].clone())
+    with caplog.at_level(logging.INFO, "fuel"):
+        ConvergePass().apply(CONTEXT, module)
+    assert [len(b.arms) for b in branches(module)] == [2]
+    assert caplog.messages == ["fuel-converge: d0, arm 2 on cpu/numpy is the same as arm 1"]
+
+
+def test_kernels_of_a_dropped_decision_stay_on_their_target():
+    body = (
+        f"%0 = fuel.matmul %x, %x : {B}, {B} -> {B}\n"
+        f"%c = fuel.copy %0 to #fuel.device<cpu> : {B}\n"
+        f"%1 = fuel.matmul %c, %c : {B}, {B} -> {B}\n%2 = fuel.relu %1 : {B}\n"
+        f"func.return %2 : {B}"
+    )
+    module = stamp(main(f"%x: {B}", B, body), machine())
+    planned(module)
+    ForkPlacementsPass(reach=1_000).apply(CONTEXT, module)
+    assert [len(branch.arms) for branch in branches(module)] == [2, 2]
+    ConvergePass().apply(CONTEXT, module)
+    module.verify()
+    (branch,) = branches(module)
+    (dropped,) = [k for k in kernels(module) if k.parent is branch.parent]
+    assert (dropped.label.data, dropped.target) == ("matmul", CUDA)
+
+
+def test_stripping_the_plan_gives_the_source():
+    source = stamp(main(f"%x: {B}", B, CHAIN), machine())
+    module = source.clone()
+    OptimizePass().apply(CONTEXT, module)
+    assert {run.target for run in module.walk() if isinstance(run, RunOp)} == {CUDA}
+    StripPlanPass().apply(CONTEXT, module)
+    assert str(module) == str(source)
+
+
+@pytest.mark.parametrize("later", [ForkPlacementsPass, InsertCopiesPass])
+def test_a_plan_for_another_machine_is_not_carried_on(
+    later: type[ForkPlacementsPass | InsertCopiesPass],
+):
+    module = planned(main(f"%x: {B}", B, CHAIN), PlanPass(topology="cpu+h100"))
+    with pytest.raises(TopologyChanged, match="run fuel-optimize again"):
+        later(topology="cpu+a100").apply(CONTEXT, module)
+    OptimizePass(topology="cpu+a100").apply(CONTEXT, module)
+    fresh = main(f"%x: {B}", B, CHAIN)
+    OptimizePass(topology="cpu+a100").apply(CONTEXT, fresh)
+    assert str(module) == str(fresh)
+
+
+def test_a_chain_of_5000_kernels_is_planned():
+    body = "\n".join(
+        f"%v{i + 1} = fuel.softmax_last_dim %v{i} : tensor<2x2xf32>" for i in range(5_000)
+    )
+    text = f"{body}\nfunc.return %v5000 : tensor<2x2xf32>"
+    module = main("%v0: tensor<2x2xf32>", "tensor<2x2xf32>", text)
+    OptimizePass(topology="2xh100").apply(CONTEXT, module)
+    module.verify()
+    assert len(kernels(module)) >= 5_000
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("fuel-plan{topology=moon}", "'moon' is not known"),
+        ('fuel-fork-placements{topology="cpu+h100" reach=0}', "reach must be >= 1, got 0"),
+        ('fuel-fork-placements{topology="cpu+h100" refuge=2}', "at most 1, got 2"),
+    ],
+)
+def test_bad_options_are_refused(option: str, message: str):
+    (spec,) = parse_pipeline(option)
+    kinds = {"fuel-plan": PlanPass, "fuel-fork-placements": ForkPlacementsPass}
+    with pytest.raises(FuelPassError, match=message):
+        kinds[spec.name].from_spec(spec).apply(CONTEXT, ModuleOp([]))
