@@ -195,6 +195,7 @@ class _Loop:
         for carry in self.carries:
             self._prepare(carry, places)
         done = self._start_counting()
+        header = self._header()
         emitter.open()
         self._row_lines()
         kept = [] if self.flag is None else [self.flag]
@@ -204,7 +205,7 @@ class _Loop:
             emitter.line(f"{done} += 1")
             emitter.line(f"if {emitter.text(self.flag)}:")
             emitter.line("    break")
-        emitter.close(self._header())
+        emitter.close(header)
         self._finish(done)
 
     def _name_rows(self, places: dict[Ref, Place]) -> None:
