@@ -34,6 +34,7 @@ the `infer` method of each op class, what an op computes is the function of its 
 | elementwise | element i of the result depends on element i of each operand; fuses |
 | rows | each row (last axis) of the result depends on the same row of the operands |
 | reduction | one result element for each group of operand elements |
+| movement | elements of the operands in other places |
 | view | another layout of its operand's buffer; folds into the kernel that reads it |
 | leaf | no operands; cloned into the arms and runs that read it |
 | decomposable | other ops define it (`fuel-decompose`) |
@@ -46,6 +47,7 @@ CLASSES = {
     traits.Elementwise: "elementwise",
     traits.RowWise: "rows",
     traits.Reduction: "reduction",
+    traits.Movement: "movement",
     traits.Leaf: "leaf",
     traits.Transfer: "transfer",
     traits.Container: "container",

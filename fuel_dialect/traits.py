@@ -41,6 +41,11 @@ class Reduction(OpTrait):
 
 
 @dataclass(frozen=True)
+class Movement(OpTrait):
+    """The elements of the result are elements of the operands, in other places."""
+
+
+@dataclass(frozen=True)
 class FreeWhenContiguous(OpTrait):
     """The result is the operand's own buffer where that is contiguous, and a copy elsewhere."""
 
@@ -77,6 +82,18 @@ class ViewOp(Operation, abc.ABC):
     @abc.abstractmethod
     def derive_layout(self, layout: Layout) -> Layout:
         """The layout of the result, given the operand's. Raises `ShapeError`."""
+
+
+class AlongAxesOp(Operation, abc.ABC):
+    """
+    An op along some axes of its one operand: a reduction, or a function of rows.
+
+    Ops along the same axes fuse, with what is elementwise around them, into reduction kernels.
+    """
+
+    @abc.abstractmethod
+    def axes(self) -> tuple[int, ...]:
+        """The axes of the operand, ascending, over which elements are read together."""
 
 
 class DecomposableOp(Operation, abc.ABC):

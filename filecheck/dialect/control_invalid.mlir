@@ -245,7 +245,7 @@ func.func @f(%x: tensor<2xf32>) {
   func.return
 }
 
-// CHECK: kernel: unknown kind 'magic'; use one of pointwise, library, scan
+// CHECK: kernel: unknown kind 'magic'; use one of pointwise, reduction, matmul, movement, scan, library
 
 // -----
 

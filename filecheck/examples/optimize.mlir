@@ -7,13 +7,10 @@
 // MLP:      func.func @main(%x: tensor<64x784xf32> {fuel.name = "x"}) -> tensor<64x10xf32> {
 // MLP-NEXT:   %{{.*}} = fuel.run on #fuel.target<cpu, "numpy">
 // MLP:          fuel.weight "mlp.1.kernel" : tensor<784x512xf32>
-// MLP:          fuel.kernel library "matmul"
-// MLP:          fuel.kernel pointwise "add_gelu"
-// MLP:          fuel.kernel library "matmul"
-// MLP:          fuel.kernel pointwise "add_gelu"
-// MLP:          fuel.kernel library "matmul"
-// MLP:          fuel.kernel pointwise "add"
-// MLP:          fuel.kernel library "softmax_last_dim"
+// MLP:          fuel.kernel matmul "matmul_add_gelu"
+// MLP:          fuel.kernel matmul "matmul_add_gelu"
+// MLP:          fuel.kernel matmul "matmul_add"
+// MLP:          fuel.kernel reduction "softmax_last_dim"
 // MLP-NOT:    fuel.run
 // MLP:        func.return
 
@@ -22,9 +19,13 @@
 // RUN: filecheck %s --check-prefix=BLOCK --input-file=%t.block.mlir
 // BLOCK:      func.func @main
 // BLOCK-NEXT:   %{{.*}} = fuel.run on #fuel.target<cpu, "numpy">
+// BLOCK:          fuel.kernel reduction "rms_norm_last_dim_mul"
+// BLOCK:          fuel.kernel movement "concat"
 // BLOCK:          fuel.kernel pointwise "mul_mul_add"
-// BLOCK:          fuel.kernel pointwise "mul_scalar_masked_fill"
-// BLOCK:          fuel.kernel pointwise "silu_mul"
+// BLOCK:          fuel.kernel matmul "matmul_mul_scalar_masked_fill"
+// BLOCK:          fuel.kernel reduction "softmax_last_dim"
+// BLOCK:          fuel.kernel matmul "matmul_silu_mul"
+// BLOCK:          fuel.kernel matmul "matmul_add"
 // BLOCK-NOT:    fuel.run
 // BLOCK:        func.return
 

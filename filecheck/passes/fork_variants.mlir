@@ -47,7 +47,7 @@ func.func @pointwise(%x: tensor<512x256xf32>, %g: tensor<256xf32>) -> tensor<512
 // CHECK-LABEL: @softmax
 // CHECK-NEXT:    %0 = fuel.branch "d0"(%x_1 = %x : tensor<512x256xf32>) -> tensor<512x256xf32>
 // CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price 106996 origin "fuel-fork-variants: as written" {
-// CHECK-NEXT:      %1 = fuel.kernel library "softmax_last_dim"(%x_2 = %x_1 : tensor<512x256xf32>) -> tensor<512x256xf32> {
+// CHECK-NEXT:      %1 = fuel.kernel reduction "softmax_last_dim"(%x_2 = %x_1 : tensor<512x256xf32>) -> tensor<512x256xf32> {
 // CHECK-NEXT:        %2 = fuel.softmax_last_dim %x_2 : tensor<512x256xf32>
 // CHECK-NEXT:        fuel.yield %2 : tensor<512x256xf32>
 // CHECK-NEXT:      }

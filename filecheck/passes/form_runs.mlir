@@ -7,8 +7,7 @@
 // CHECK-LABEL: @one
 // CHECK-NEXT:    %s = fuel.run on #fuel.target<cpu, "numpy"> (%x_1 = %x : tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK-NEXT:      %w = fuel.weight "w" : tensor<4x4xf32>
-// CHECK-NEXT:      %m = fuel.kernel library "matmul"(%x_2 = %x_1 : tensor<4x4xf32>, %w_1 = %w : tensor<4x4xf32>) -> tensor<4x4xf32> {
-// CHECK:           %e = fuel.kernel pointwise "exp"
+// CHECK-NEXT:      %e = fuel.kernel matmul "matmul_exp"(%x_2 = %x_1 : tensor<4x4xf32>, %w_1 = %w : tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK:           %s_1 = fuel.kernel pointwise "add"
 // CHECK:           fuel.yield %s_1 : tensor<4x4xf32>
 // CHECK-NEXT:    }
@@ -16,8 +15,7 @@
 // The chain rules cut at the leaf's reader, and where a kernel reads two values.
 // CHAIN-LABEL: @one
 // CHAIN:         fuel.run on
-// CHAIN:           fuel.kernel library "matmul"
-// CHAIN:           fuel.kernel pointwise "exp"
+// CHAIN:           fuel.kernel matmul "matmul_exp"
 // CHAIN:         fuel.run on
 // CHAIN:           fuel.kernel pointwise "add"
 // CHAIN:         func.return
@@ -35,7 +33,7 @@ func.func @one(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK-LABEL: @decision
 // CHECK-NEXT:    %a, %i = fuel.run on
 // CHECK:           fuel.kernel pointwise "exp"
-// CHECK:           fuel.kernel library "max_dim"
+// CHECK:           fuel.kernel reduction "max_dim"
 // CHECK:         %b = fuel.branch "d0"(%p = %a : tensor<4xf32>) -> tensor<4xf32>
 // CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> {
 // CHECK-NEXT:      %0 = fuel.run on #fuel.target<cpu, "numpy"> (%p_1 = %p : tensor<4xf32>) -> tensor<4xf32> {

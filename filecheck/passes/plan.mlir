@@ -12,20 +12,20 @@
 
 // CHECK: builtin.module attributes {fuel.plan = "08a244b63a0d8521"}
 
-// A product pays for its transfers; what reads it stays with it.
+// A product pays for its transfers; what feeds it goes with it.
 // CHECK-LABEL: @heavy
-// CHECK-NEXT: %0 = fuel.kernel library "matmul" on #fuel.target<cuda:0, "triton"> (%x_1 = %x : tensor<512x512xf32>, %w_1 = %w : tensor<512x512xf32>) -> tensor<512x512xf32> {
-// CHECK-NEXT: %1 = fuel.matmul %x_1, %w_1 : tensor<512x512xf32>, tensor<512x512xf32> -> tensor<512x512xf32>
+// CHECK-NEXT: %0 = fuel.kernel pointwise "relu" on #fuel.target<cuda:0, "triton"> (%x_1 = %x : tensor<512x512xf32>) -> tensor<512x512xf32> {
+// CHECK-NEXT: %1 = fuel.relu %x_1 : tensor<512x512xf32>
 // CHECK-NEXT: fuel.yield %1 : tensor<512x512xf32>
 // CHECK-NEXT: }
-// CHECK-NEXT: %1 = fuel.kernel pointwise "relu" on #fuel.target<cuda:0, "triton"> (%2 = %0 : tensor<512x512xf32>) -> tensor<512x512xf32> {
-// CHECK-NEXT: %3 = fuel.relu %2 : tensor<512x512xf32>
+// CHECK-NEXT: %1 = fuel.kernel matmul "matmul" on #fuel.target<cuda:0, "triton"> (%2 = %0 : tensor<512x512xf32>, %w_1 = %w : tensor<512x512xf32>) -> tensor<512x512xf32> {
+// CHECK-NEXT: %3 = fuel.matmul %2, %w_1 : tensor<512x512xf32>, tensor<512x512xf32> -> tensor<512x512xf32>
 // CHECK-NEXT: fuel.yield %3 : tensor<512x512xf32>
 // CHECK-NEXT: }
 // CHECK-NEXT: func.return %1 : tensor<512x512xf32>
 func.func @heavy(%x: tensor<512x512xf32>, %w: tensor<512x512xf32> {fuel.device = #fuel.device<cuda:0>}) -> tensor<512x512xf32> {
-  %0 = fuel.matmul %x, %w : tensor<512x512xf32>, tensor<512x512xf32> -> tensor<512x512xf32>
-  %1 = fuel.relu %0 : tensor<512x512xf32>
+  %0 = fuel.relu %x : tensor<512x512xf32>
+  %1 = fuel.matmul %0, %w : tensor<512x512xf32>, tensor<512x512xf32> -> tensor<512x512xf32>
   func.return %1 : tensor<512x512xf32>
 }
 

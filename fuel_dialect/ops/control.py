@@ -306,15 +306,24 @@ class KernelOp(SequenceOp):
     """
     Ops that become one launch.
 
-    `kind` says how they are evaluated: `pointwise` is one loop over elements, `library` one call
-    per op, `scan` a loop over steps. `label` names what the kernel computes. `target` is where the
-    plan wants it; without one it runs where its pin says, else on the target of the arm around it,
-    else on the topology's first.
+    `kind` says how they are evaluated. `pointwise`: one loop over elements. `reduction`: ops along
+    one set of axes, with the elementwise ops before, between and after them, a row (the elements
+    that are read together) at a time. `matmul`: a product, and elementwise ops on it. `movement`:
+    elements in other places. `scan`: a loop over steps. `library`: one call per op.
+    `label` names what the kernel computes. `target` is where the plan wants it; without one it runs
+    where its pin says, else on the target of the arm around it, else on the topology's first.
     """
 
     name = "fuel.kernel"
 
-    KINDS: ClassVar[tuple[str, ...]] = ("pointwise", "library", "scan")
+    KINDS: ClassVar[tuple[str, ...]] = (
+        "pointwise",
+        "reduction",
+        "matmul",
+        "movement",
+        "scan",
+        "library",
+    )
 
     kind = prop_def(StringAttr)
     label = prop_def(StringAttr)

@@ -22,6 +22,7 @@ from fuel_dialect.ops.base import (
     require_dim,
     tensor,
 )
+from fuel_dialect.traits import Movement
 
 
 class IndexingOp(FuelOp, abc.ABC):
@@ -36,7 +37,7 @@ class IndexingOp(FuelOp, abc.ABC):
         "$input `,` $indices attr-dict `:` type($input) `,` type($indices) `->` type($result)"
     )
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Movement())
 
     @classmethod
     def check_indices(cls, indices: AnyTensor) -> None:

@@ -49,10 +49,10 @@ from fuel_dialect.ops.elementwise import (
 )
 from fuel_dialect.ops.reduction import ReduceMaxToOp, ReduceSumToOp
 from fuel_dialect.ops.shape import BroadcastToOp
-from fuel_dialect.traits import DecomposableOp, RowWise
+from fuel_dialect.traits import AlongAxesOp, DecomposableOp, RowWise
 
 
-class LastDimOp(FuelOp, DecomposableOp, abc.ABC):
+class LastDimOp(FuelOp, AlongAxesOp, DecomposableOp, abc.ABC):
     """One operand of rank >= 1; each row of the result depends on the same row of it."""
 
     T: ClassVar = VarConstraint("T", ANY_TENSOR)
@@ -80,6 +80,9 @@ class LastDimOp(FuelOp, DecomposableOp, abc.ABC):
             raise ShapeError(f"{cls.mnemonic()}: the last dim of {list(shape)} must be > 0")
         require_dtype(cls, input, dtypes.FLOATS)
         return operands
+
+    def axes(self) -> tuple[int, ...]:
+        return (len(tensor_type(self.input).get_shape()) - 1,)
 
     def decompose(self, builder: Builder) -> Sequence[SSAValue]:
         """

@@ -30,11 +30,12 @@ from fuel_dialect.ops.base import (
     require_dtype,
     require_equal_dtypes,
     tensor,
+    tensor_type,
 )
-from fuel_dialect.traits import Reduction
+from fuel_dialect.traits import AlongAxesOp, Reduction
 
 
-class ReductionOp(FuelOp, abc.ABC):
+class ReductionOp(FuelOp, AlongAxesOp, abc.ABC):
     """
     One operand, one smaller result.
 
@@ -75,6 +76,9 @@ class AllReductionOp(ReductionOp, abc.ABC):
         cls.check(input, prod(input.get_shape()), 1)
         return (tensor((), input.element_type),)
 
+    def axes(self) -> tuple[int, ...]:
+        return tuple(range(len(tensor_type(self.input).get_shape())))
+
 
 class DimReductionOp(ReductionOp, abc.ABC):
     """Over one dim, which is removed."""
@@ -96,6 +100,9 @@ class DimReductionOp(ReductionOp, abc.ABC):
         kept = (*shape[:dim], *shape[dim + 1 :])
         cls.check(input, shape[dim], prod(kept))
         return (tensor(kept, cls.RESULT or input.element_type),)
+
+    def axes(self) -> tuple[int, ...]:
+        return (int_value(self.dim),)
 
 
 class TargetReductionOp(ReductionOp, abc.ABC):
@@ -120,6 +127,12 @@ class TargetReductionOp(ReductionOp, abc.ABC):
         reduced = prod(s for s, t in zip(source, padded, strict=True) if t == 1)
         cls.check(input, reduced, prod(target))
         return declared
+
+    def axes(self) -> tuple[int, ...]:
+        """The dims that the result lacks, or has as 1."""
+        rank, kept = len(tensor_type(self.input).get_shape()), tensor_type(self.result).get_shape()
+        new = rank - len(kept)
+        return tuple(dim for dim in range(rank) if dim < new or kept[dim - new] == 1)
 
 
 @irdl_op_definition

@@ -41,7 +41,7 @@ from fuel_dialect.ops.base import (
     tensor,
     tensor_type,
 )
-from fuel_dialect.traits import FreeWhenContiguous, ViewOp
+from fuel_dialect.traits import FreeWhenContiguous, Movement, ViewOp
 
 
 class ShapeOp(FuelOp, abc.ABC):
@@ -264,7 +264,7 @@ class ConcatOp(FuelOp):
 
     assembly_format = "$inputs attr-dict `:` type($inputs) `->` type($result)"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Movement())
 
     @classmethod
     def infer(

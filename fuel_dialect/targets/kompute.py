@@ -13,7 +13,7 @@ from fuel_dialect.targets.description import TargetDescription
 DESCRIPTION = TargetDescription(
     name="kompute",
     dtypes=("i1", "i32", "ui32", "f16", "f32"),
-    kinds=("pointwise", "library", "scan"),
+    kinds=("pointwise", "reduction", "matmul", "movement", "library", "scan"),
     bytes_per_ns=60.0,
     operations_per_ns=400.0,
     flops_per_ns=800.0,

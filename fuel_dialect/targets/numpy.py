@@ -13,7 +13,7 @@ from fuel_dialect.targets.description import TargetDescription
 DESCRIPTION = TargetDescription(
     name="numpy",
     dtypes=tuple(d.name for d in dtypes.TABLE if d.numpy_name is not None),
-    kinds=("pointwise", "library", "scan"),
+    kinds=("pointwise", "reduction", "matmul", "movement", "scan", "library"),
     bytes_per_ns=20.0,
     operations_per_ns=8.0,
     flops_per_ns=100.0,

@@ -13,7 +13,7 @@ from fuel_dialect.targets.description import TargetDescription
 DESCRIPTION = TargetDescription(
     name="triton",
     dtypes=("i1", "i8", "i16", "i32", "i64", "ui8", "ui32", "bf16", "f16", "f32", "f64"),
-    kinds=("pointwise", "library", "scan"),
+    kinds=("pointwise", "reduction", "matmul", "movement", "library", "scan"),
     bytes_per_ns=400.0,
     operations_per_ns=5_000.0,
     flops_per_ns=12_000.0,

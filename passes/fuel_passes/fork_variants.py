@@ -23,7 +23,14 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, YieldOp
 from fuel_dialect.targets.description import TargetDescription
-from fuel_dialect.traits import DecomposableOp, Elementwise, RowWise, ViewOp
+from fuel_dialect.traits import (
+    AlongAxesOp,
+    DecomposableOp,
+    Elementwise,
+    FreeWhenContiguous,
+    RowWise,
+    ViewOp,
+)
 from fuel_passes.form_kernels import form_kernels, label_of
 from fuel_passes.outline import Outliner, erase_dead, is_leaf, is_splat
 from fuel_passes.plan.candidates import signature
@@ -42,11 +49,14 @@ class ForkVariantsPass(ModulePass):
     """
     Turns a kernel that could be computed by other kernels on its target into a `fuel.branch`.
 
-    A `pointwise` kernel of two elementwise ops or more is also one `library` call per op; a
-    row-wise `library` op with a decomposition (softmax, the norms) is also the kernels of that.
-    Both forms are priced; the fork is made if the dearer is within `reach` of the cheaper. Kernels
-    of one tile or less are not forked: there both forms run the same calls. Kernels in arms that a
-    pass made are not forked again.
+    A `pointwise` kernel of two elementwise ops or more is also one `library` call per op. A
+    `reduction` kernel of two ops or more is also split: a `library` call for each op along axes,
+    and the pointwise kernels between them. A row-wise op by itself that has a decomposition
+    (softmax, the norms) is also that, split. A `matmul` kernel is not forked: split, it would
+    make the same product, and the same elementwise calls on more memory. Both forms are priced;
+    the fork is made if the dearer is within `reach` of the cheaper. Kernels of one tile or less
+    are not forked: there both forms run the same calls. Kernels in arms that a pass made are not
+    forked again.
 
     Arm 0 is the kernel as written, whatever the prices are: `fuel-strip-plan` gives arm 0 back, so
     it must be the program. (`fuel-bake-variants` reads the prices, not the order.) With
@@ -144,7 +154,8 @@ def _choice(kernel: KernelOp, site: Site, known: _Known) -> Choice | None:
     if target is None:
         return None
     description = target_description(site.topology, target)
-    if not any(is_tiled(elements_of(result), description) for result in kernel.outputs):
+    values = (*kernel.inputs, *kernel.outputs)
+    if not any(is_tiled(elements_of(value), description) for value in values):
         return None
     way = way_of(kernel)
     if way is None:
@@ -158,9 +169,9 @@ def _choice(kernel: KernelOp, site: Site, known: _Known) -> Choice | None:
 def way_of(kernel: KernelOp) -> Way | None:
     """The other way to compute a kernel, if there is one."""
     work = [op for op in kernel.body.block.ops if not _is_carried(op)]
-    if kernel.kind.data == "pointwise":
-        return CALL_PER_OP if len(work) > 1 else None
-    if kernel.kind.data != "library" or len(work) != 1:
+    if len(work) > 1:
+        return WAYS.get(kernel.kind.data)
+    if kernel.kind.data not in ("reduction", "library") or not work:
         return None
     (op,) = work
     return DECOMPOSED if isinstance(op, DecomposableOp) and op.has_trait(RowWise) else None
@@ -168,7 +179,9 @@ def way_of(kernel: KernelOp) -> Way | None:
 
 def _is_carried(op: Operation) -> bool:
     """Whether an op of a kernel only brings operands and results: views, splats, the yield."""
-    return not op.results or isinstance(op, ViewOp) or is_leaf(op.results[0])
+    if not op.results or isinstance(op, ViewOp) or is_leaf(op.results[0]):
+        return True
+    return op.has_trait(FreeWhenContiguous)
 
 
 # One library call per op.
@@ -180,9 +193,16 @@ def _calls_ns(kernel: KernelOp, target: TargetDescription) -> int:
 
 def _call_per_op(kernel: KernelOp) -> Block:
     block = _copy_of_body(kernel)
+    _wrap_calls(block, kernel, lambda op: op.has_trait(Elementwise))
+    erase_dead([op for op in block.ops if _is_carried(op) and op.results])
+    return block
+
+
+def _wrap_calls(block: Block, kernel: KernelOp, is_call: Callable[[Operation], bool]) -> None:
+    """Make a `library` kernel of each of some ops."""
     clones = _views_and_splats(block)
     for op in list(block.ops):
-        if not isinstance(op, FuelOp) or not op.has_trait(Elementwise):
+        if not isinstance(op, FuelOp) or not is_call(op):
             continue
         following = op.next_op
         assert following is not None
@@ -195,8 +215,6 @@ def _call_per_op(kernel: KernelOp) -> Block:
         if kernel.placement is not None:
             properties["placement"] = kernel.placement
         outliner.finish(KernelOp, properties, following)
-    erase_dead([op for op in block.ops if _is_carried(op) and op.results])
-    return block
 
 
 def _views_and_splats(block: Block) -> set[SSAValue]:
@@ -204,6 +222,29 @@ def _views_and_splats(block: Block) -> set[SSAValue]:
 
 
 CALL_PER_OP = Way("one library call per op", _calls_ns, _call_per_op)
+
+
+# Library calls, and pointwise kernels between them.
+
+
+def _split_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    return ops_ns(_split(kernel).ops, target)
+
+
+def _split(kernel: KernelOp) -> Block:
+    return _split_up(_copy_of_body(kernel), kernel)
+
+
+def _split_up(block: Block, kernel: KernelOp) -> Block:
+    _wrap_calls(block, kernel, lambda op: isinstance(op, AlongAxesOp))
+    form_kernels(block)
+    return block
+
+
+SPLIT = Way("library calls and pointwise kernels", _split_ns, _split)
+
+WAYS = {"pointwise": CALL_PER_OP, "reduction": SPLIT}
+"""The other way to compute a kernel of several ops, by its kind."""
 
 
 # The decomposition of a row-wise op.
@@ -218,8 +259,7 @@ def _decomposed(kernel: KernelOp) -> Block:
     for op in list(block.ops):
         if isinstance(op, DecomposableOp):
             _replace_by_decomposition(op)
-    form_kernels(block)
-    return block
+    return _split_up(block, kernel)
 
 
 def _replace_by_decomposition(op: DecomposableOp) -> None:

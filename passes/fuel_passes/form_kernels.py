@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -17,13 +18,27 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
-from fuel_dialect.traits import Elementwise, FreeWhenContiguous, Leaf, Transfer, ViewOp
+from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.traits import (
+    AlongAxesOp,
+    Elementwise,
+    FreeWhenContiguous,
+    Leaf,
+    Movement,
+    RowWise,
+    Transfer,
+    ViewOp,
+)
+from fuel_passes.groups import Caps, Group, has_rows, keeps_order, spreads
 from fuel_passes.order import depth_first, reorder
 from fuel_passes.outline import Outliner, erase_dead, is_splat
 from fuel_passes.walk import plan_blocks
 
-MAX_OPS = 64
+CAPS = Caps()
 LABEL_WORDS = 4
+
+Role = Literal["full", "row"]
+"""What a value of a group is: an element for each of its shape, or one for each row."""
 
 
 @dataclass(frozen=True)
@@ -32,39 +47,34 @@ class FormKernelsPass(ModulePass):
     Groups the ops of every function and arm into `fuel.kernel`s.
 
     Elementwise ops of one shape that feed one another become one `pointwise` kernel, with the
-    views of its operands folded in; a scan becomes a `scan` kernel; every other op becomes a
-    `library` kernel of its own. A view that a result, a branch or a transfer needs is materialised.
-    Kernels that are there already stay.
+    views of its operands folded in. Reductions and row ops along one set of axes become one
+    `reduction` kernel with the elementwise ops that they read, that lie between them, and that
+    read them (a statistic as it is, or broadcast back). A matmul becomes a `matmul` kernel with the
+    elementwise ops on its result. Gathers, concatenations, and views that a result, a branch or a
+    transfer needs whole, become `movement` kernels; a scan becomes a `scan` kernel; an op that is
+    none of these becomes a `library` kernel of its own. Ops pinned to different devices never share
+    a kernel. Kernels that are there already stay.
 
-    Option: `max-ops=N`, the most elementwise ops in one kernel (default 64).
+    Options: `max-ops=N` and `max-operands=N`, the most ops in a fused kernel, and the most values
+    that its ops read (default 64 and 32).
     """
 
     name = "fuel-form-kernels"
 
-    max_ops: int = MAX_OPS
+    max_ops: int = CAPS.ops
+    max_operands: int = CAPS.operands
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.max_ops < 1:
-            raise FuelPassError(f"fuel-form-kernels: max-ops must be >= 1, got {self.max_ops}")
+        for option, value in (("max-ops", self.max_ops), ("max-operands", self.max_operands)):
+            if value < 1:
+                raise FuelPassError(f"fuel-form-kernels: {option} must be >= 1, got {value}")
         for block in plan_blocks(op):
-            form_kernels(block, self.max_ops)
+            form_kernels(block, Caps(self.max_ops, self.max_operands))
 
 
-def form_kernels(block: Block, max_ops: int = MAX_OPS) -> None:
+def form_kernels(block: Block, caps: Caps = CAPS) -> None:
     """Form the kernels of one block: a function's, or an arm's."""
-    _Former(block, max_ops).form()
-
-
-class _Group:
-    """Elementwise ops of one shape that will be one kernel, while nobody else has read them."""
-
-    def __init__(self, shape: tuple[int, ...], placement: DeviceAttr | None):
-        self.shape = shape
-        self.placement = placement
-        self.ops: list[FuelOp] = []
-
-    def fits(self, shape: tuple[int, ...], placement: DeviceAttr | None) -> bool:
-        return self.shape == shape and self.placement == placement
+    _Former(block, caps).form()
 
 
 class _Former:
@@ -77,13 +87,14 @@ class _Former:
     follows from what they compute: then a plan that is stripped and made again is the same plan.
     """
 
-    def __init__(self, block: Block, max_ops: int):
+    def __init__(self, block: Block, caps: Caps):
         self.block = block
-        self.max_ops = max_ops
-        self.group_of: dict[Operation, _Group] = {}
-        self.open: dict[_Group, None] = {}
+        self.caps = caps
+        self.group_of: dict[Operation, Group] = {}
+        self.roles: dict[SSAValue, Role] = {}
+        self.open: dict[Group, None] = {}
         self.layouts: dict[SSAValue, Layout] = {}
-        self.leftovers: list[Operation] = []
+        self.leftovers: dict[Operation, None] = {}
 
     def form(self) -> None:
         ops = list(self.block.ops)
@@ -97,19 +108,23 @@ class _Former:
             last = self.block.last_op
             assert last is not None
             self._seal(group, last)
-        erase_dead(self.leftovers)
+        erase_dead(list(self.leftovers))
 
     def _visit(self, op: Operation) -> None:
         if op.has_trait(Leaf):
-            self.leftovers.append(op)
+            self.leftovers[op] = None
         elif self._is_free(op):
             self._view(op)
-        elif isinstance(op, FuelOp) and op.has_trait(Elementwise):
-            self._elementwise(op)
-        elif isinstance(op, FuelOp) and self._becomes_kernel(op):
-            self._single(op)
-        else:
+        elif not isinstance(op, FuelOp) or not self._becomes_kernel(op):
             self._opaque(op)
+        elif op.has_trait(Elementwise):
+            self._elementwise(op)
+        elif isinstance(op, AlongAxesOp) and _is_fusible(op):
+            self._along_axes(op)
+        elif isinstance(op, MatmulOp):
+            self._product(op)
+        else:
+            self._single(op)
 
     def _is_unformed(self, op: Operation) -> bool:
         return isinstance(op, FuelOp) and not op.has_trait(Leaf) and self._becomes_kernel(op)
@@ -137,7 +152,21 @@ class _Former:
             self.layouts[result] = op.derive_layout(layout)
         else:
             self.layouts[result] = Layout.contiguous(tensor_type(result).get_shape())
-        self.leftovers.append(op)
+        self.leftovers[op] = None
+        if self.roles.get(source) == "row":
+            self._view_of_statistic(op)
+
+    def _view_of_statistic(self, op: Operation) -> None:
+        group = self._group_behind(op.operands[0])
+        if group is None:
+            return
+        if spreads(op, group.shape, group.column):
+            self.roles[op.results[0]] = "full"
+        elif keeps_order(op):
+            self.roles[op.results[0]] = "row"
+        else:
+            return
+        group.views.append(op)
 
     def _root(self, value: SSAValue) -> SSAValue:
         """The value whose buffer a view shows."""
@@ -147,7 +176,7 @@ class _Former:
             value = owner.operands[0]
         return value
 
-    def _group_behind(self, value: SSAValue) -> _Group | None:
+    def _group_behind(self, value: SSAValue) -> Group | None:
         owner = self._root(value).owner
         group = None if isinstance(owner, Block) else self.group_of.get(owner)
         return group if group in self.open else None
@@ -155,44 +184,90 @@ class _Former:
     def _clones(self, value: SSAValue) -> bool:
         return value in self.layouts or is_splat(value)
 
-    # Pointwise groups.
+    # Groups.
 
     def _elementwise(self, op: FuelOp) -> None:
-        shape = tensor_type(op.results[0]).get_shape()
-        joinable: dict[_Group, None] = {}
+        groups: dict[Group, Role] = {}
         for operand in op.operands:
             group = self._group_behind(operand)
             if group is None:
                 continue
-            if operand in self.layouts or not group.fits(shape, op.placement):
+            role = self.roles.get(operand)
+            if role is None or group.placement != op.placement:
                 self._seal(group, op)
-                joinable.pop(group, None)
-            elif group in self.open:
-                joinable[group] = None
-        group = self._joined(list(joinable), op, shape)
+                groups.pop(group, None)
+            else:
+                groups[group] = role
+        group = self._joined(list(groups), op)
+        self._add(op, group, groups.get(group, "full"))
+
+    def _joined(self, groups: list[Group], op: FuelOp) -> Group:
+        """
+        The group for an op that reads all of `groups`.
+
+        The first that does more than elementwise ops, else the first, takes in the others.
+        """
+        groups.sort(key=lambda group: group.kind == "pointwise")
+        joined: Group | None = None
+        for group in groups:
+            if joined is None and group.has_room(op, self.caps):
+                joined = group
+            elif joined and joined.merges(group) and joined.has_room(op, self.caps, group):
+                self._merge(joined, group)
+            else:
+                self._seal(group, op)
+        return joined or self._opened(tensor_type(op.results[0]).get_shape(), op)
+
+    def _opened(self, shape: tuple[int, ...], op: FuelOp) -> Group:
+        group = Group(tuple(shape), op.placement)
+        self.open[group] = None
+        return group
+
+    def _add(self, op: FuelOp, group: Group, role: Role) -> None:
+        for operand in op.operands:
+            root = self._root(operand)
+            owner = root.owner
+            if isinstance(owner, Block) or self.group_of.get(owner) is not group:
+                group.inputs.add(root)
         group.ops.append(op)
         self.group_of[op] = group
+        self.roles[op.results[0]] = role
 
-    def _joined(self, groups: list[_Group], op: FuelOp, shape: tuple[int, ...]) -> _Group:
-        """One open group for an op that reads all of `groups`."""
-        if groups and sum(len(g.ops) for g in groups) < self.max_ops:
-            first, *others = groups
-            for other in others:
-                self._merge(first, other)
-            return first
-        for group in groups:
-            self._seal(group, op)
-        new = _Group(shape, op.placement)
-        self.open[new] = None
-        return new
-
-    def _merge(self, group: _Group, other: _Group) -> None:
+    def _merge(self, group: Group, other: Group) -> None:
         group.ops += other.ops
+        group.views += other.views
+        group.inputs |= other.inputs
+        group.axes = group.axes or other.axes
+        group.has_product = group.has_product or other.has_product
         for op in other.ops:
             self.group_of[op] = group
         del self.open[other]
 
-    def _seal(self, group: _Group, before: Operation) -> None:
+    def _along_axes(self, op: FuelOp) -> None:
+        """A reduction or row op joins the group of its operand, or begins one."""
+        assert isinstance(op, AlongAxesOp)
+        (operand,) = op.operands
+        axes = op.axes()
+        group = self._group_behind(operand)
+        if group is not None and not (
+            self.roles.get(operand) == "full"
+            and group.takes_axes(op, axes)
+            and len(group.ops) < self.caps.ops
+        ):
+            self._seal(group, op)
+            group = None
+        group = group or self._opened(tensor_type(operand).get_shape(), op)
+        group.axes = axes
+        self._add(op, group, "full" if op.has_trait(RowWise) else "row")
+
+    def _product(self, op: MatmulOp) -> None:
+        """A matmul begins a group; what is elementwise on its result may join."""
+        self._seal_operands(op)
+        group = self._opened(tensor_type(op.result).get_shape(), op)
+        group.has_product = True
+        self._add(op, group, "full")
+
+    def _seal(self, group: Group, before: Operation) -> None:
         """Make the kernel of a group, right before the op that needs it."""
         if group not in self.open:
             return
@@ -200,8 +275,17 @@ class _Former:
         outliner = Outliner(self._clones)
         for op in group.ops:
             outliner.add(op)
-        properties = kernel_properties("pointwise", group.ops, group.placement)
+        self._drop_read(group.views)
+        properties = kernel_properties(group.kind, group.ops, group.placement)
         outliner.finish(KernelOp, properties, before)
+
+    def _drop_read(self, views: Sequence[Operation]) -> None:
+        """Erase the views that only ops of the kernel read: it holds clones of them."""
+        for view in reversed(views):
+            if view.results[0].first_use is None:
+                del self.leftovers[view]
+                view.detach()
+                view.erase()
 
     # Everything else.
 
@@ -221,8 +305,7 @@ class _Former:
             return
         outliner = Outliner(self._clones)
         outliner.add(op)
-        kind = "scan" if isinstance(op, ScanOp) else "library"
-        outliner.finish(KernelOp, kernel_properties(kind, [op], op.placement), following)
+        outliner.finish(KernelOp, kernel_properties(_kind(op), [op], op.placement), following)
 
     def _opaque(self, op: Operation) -> None:
         """A reader that is no kernel: it gets whole values, so views are materialised."""
@@ -237,10 +320,25 @@ class _Former:
         assert isinstance(copied, FuelOp)
         outliner = Outliner(lambda v: v in self.layouts or v is value or is_splat(v))
         outliner.bring_in(value)
-        properties = kernel_properties("pointwise", [copied], copied.placement)
+        properties = kernel_properties("movement", [copied], copied.placement)
         outliner.finish(KernelOp, properties, before, yielded=[value])
         if op is not None:
-            self.leftovers.append(op)
+            self.leftovers[op] = None
+
+
+def _is_fusible(op: Operation) -> bool:
+    """Whether an op along axes has rows of more than one element."""
+    assert isinstance(op, AlongAxesOp)
+    return has_rows(tuple(tensor_type(op.operands[0]).get_shape()), op.axes())
+
+
+def _kind(op: FuelOp) -> str:
+    """The kind of the kernel of a single op."""
+    if isinstance(op, ScanOp):
+        return "scan"
+    if isinstance(op, AlongAxesOp):
+        return "reduction"
+    return "movement" if op.has_trait(Movement) else "library"
 
 
 def kernel_properties(

@@ -31,7 +31,7 @@ class Outliner:
     Collects ops of one block, in order, and makes a region op of them.
 
     `clones` says which defining ops are repeated inside rather than passed in (leaves, views);
-    they come first in the body.
+    they come first in the body, except views of values that members compute.
     """
 
     def __init__(self, clones: Callable[[SSAValue], bool]):
@@ -41,6 +41,8 @@ class Outliner:
         self._inputs: list[SSAValue] = []
         self._prologue: list[Operation] = []
         self._members: list[Operation] = []
+        self._sequence: list[Operation] = []
+        """The members, each after the clones of views of members that it reads."""
 
     def add(self, op: Operation) -> None:
         """Take an op in; values of ops added before stay as they are."""
@@ -54,6 +56,7 @@ class Outliner:
         for result in op.results:
             inside[result] = result
         self._members.append(op)
+        self._sequence.append(op)
 
     def bring_in(self, value: SSAValue) -> SSAValue:
         """The value under which a value of the block is known inside."""
@@ -87,11 +90,16 @@ class Outliner:
         owner = value.owner
         assert isinstance(owner, Operation)
         clone = owner.clone()
+        result = clone.results[0]
+        place = self._prologue
         if operand is not None:
             clone.operands = [operand]
-        self._prologue.append(clone)
-        self._inside[value] = clone.results[0]
-        return clone.results[0]
+            if self._inside.get(operand) is operand:
+                place = self._sequence
+                self._inside[result] = result
+        place.append(clone)
+        self._inside[value] = result
+        return result
 
     def finish(
         self,
@@ -106,7 +114,7 @@ class Outliner:
         `yielded` are values of the block that a clone inside gives and that become results too.
         None, with the members erased, where nothing reads a result.
         """
-        members = set(self._members)
+        members = set(self._sequence)
         outputs = [
             result
             for op in self._members
@@ -114,13 +122,14 @@ class Outliner:
             if any(use.operation not in members for use in result.uses)
         ]
         if not outputs and not yielded:
-            for op in reversed(self._members):
-                op.detach()
+            for op in reversed(self._sequence):
+                if op.parent is not None:
+                    op.detach()
                 op.erase()
             return None
         for op in self._members:
             op.detach()
-        self._body.add_ops([*self._prologue, *self._members])
+        self._body.add_ops([*self._prologue, *self._sequence])
         inner = [*outputs, *(self.bring_in(v) for v in yielded)]
         outer = [*outputs, *yielded]
         new = kind.create(

@@ -233,3 +233,28 @@ def test_a_scan_in_a_scan():
     )
     loaded = Loaded(lower_run(runs_of(module)[0], "main_0"))
     check_results(loaded, module, [floats("f32", (3,)), floats("f32", (4, 2, 3), seed=1)])
+
+
+def test_rows_of_a_flipped_operand_are_there_before_the_loop():
+    module = parse_module(
+        """
+        func.func @main(%x: tensor<2xf32>) -> tensor<f32> {
+          %o = fuel.run on #fuel.target<cpu, "numpy"> (%a = %x : tensor<2xf32>) -> tensor<f32> {
+            %h = fuel.kernel scan "scan" (%b = %a : tensor<2xf32>) -> tensor<f32> {
+              %f = fuel.flip %b {dim = 0 : i64} : tensor<2xf32> -> tensor<2xf32>
+              %i = fuel.const 0.5 : f32 -> tensor<f32>
+              %c, %y = fuel.scan init(%s = %i : tensor<f32>) xs(%r = %f : tensor<2xf32>) length 2
+                  -> (tensor<f32>, tensor<2xf32>) {
+                %t = fuel.tanh %s : tensor<f32>
+                fuel.scan_yield carry(%t : tensor<f32>) ys(%r : tensor<f32>)
+              }
+              fuel.yield %c : tensor<f32>
+            }
+            fuel.yield %h : tensor<f32>
+          }
+          func.return %o : tensor<f32>
+        }
+        """
+    )
+    lowered = lower_run(runs_of(module)[0], "main_0")
+    check_results(Loaded(lowered), module, [floats("f32", (2,))])

@@ -16,15 +16,16 @@ T = "tensor<512x512xf32>"
 HEAVY = f"""
 %0 = fuel.matmul %x, %x : {T}, {T} -> {T}
 %1 = fuel.relu %0 : {T}
-func.return %1 : {T}"""
+%2 = fuel.matmul %1, %x : {T}, {T} -> {T}
+func.return %2 : {T}"""
 
 
 def test_prices_winners_and_totals_belong_together():
     found = explain(program(f"%x: {T}", T, HEAVY), OptimizePass(topology="2xh100"))
     (function,) = found.functions
     assert [(item.kind, item.item) for item in function.items] == [
-        ("library", "matmul"),
-        ("pointwise", "relu"),
+        ("matmul", "matmul_relu"),
+        ("matmul", "matmul"),
     ]
     won = [c for item in function.items for c in item.candidates if c.chosen]
     assert [c.target for c in won] == ["cuda:0/triton", "cuda:0/triton"]

@@ -22,6 +22,7 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.traits import Leaf, Transfer, ViewOp
 from fuel_passes.form_kernels import FormKernelsPass, form_kernels
 from fuel_passes.form_runs import FormRunsPass
+from fuel_passes.groups import Caps
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.walk import plan_blocks
 from programs import Program, programs
@@ -159,9 +160,28 @@ def test_a_kernel_holds_at_most_the_ops_it_may() -> None:
         """
     )
     (block,) = plan_blocks(module)
-    form_kernels(block, max_ops=2)
+    form_kernels(block, Caps(ops=2))
     kernels = [op for op in block.ops if isinstance(op, KernelOp)]
     assert [k.label.data for k in kernels] == ["exp_exp", "exp"]
+
+
+def test_a_kernel_reads_at_most_the_values_it_may() -> None:
+    module = parse_module(
+        """
+        func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %z: tensor<2x3xf32>)
+            -> tensor<2x3xf32> {
+          %a = fuel.add %x, %y : tensor<2x3xf32>
+          %b = fuel.add %a, %z : tensor<2x3xf32>
+          %c = fuel.softmax_last_dim %b : tensor<2x3xf32>
+          func.return %c : tensor<2x3xf32>
+        }
+        """
+    )
+    (block,) = plan_blocks(module)
+    form_kernels(block, Caps(operands=2))
+    kernels = [op for op in block.ops if isinstance(op, KernelOp)]
+    assert [k.label.data for k in kernels] == ["add", "add_softmax_last_dim"]
+    assert [len(k.inputs) for k in kernels] == [2, 2]
 
 
 def test_views_are_never_results_of_their_own() -> None:
@@ -179,7 +199,7 @@ def test_views_are_never_results_of_their_own() -> None:
     OptimizePass().apply(CONTEXT, module)
     (run,) = (op for op in module.walk() if isinstance(op, RunOp))
     (kernel,) = (op for op in run.walk() if isinstance(op, KernelOp))
-    assert (kernel.kind.data, kernel.label.data) == ("pointwise", "transpose")
+    assert (kernel.kind.data, kernel.label.data) == ("movement", "transpose")
 
 
 @pytest.mark.parametrize(

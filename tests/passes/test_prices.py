@@ -14,13 +14,14 @@ from fuel_dialect.context import make_context
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp, tensor
+from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import BACKENDS, TargetDescription, description_of
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.traits import DecomposableOp
-from fuel_passes.decompose import DecomposePass
+from fuel_passes.fork_variants import way_of
 from fuel_passes.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.prices import op_ns, ops_ns, price_of, size_of
+from fuel_passes.plan.prices import kernel_ns, op_ns, ops_ns, price_of, size_of
 from programs import Program, programs
 
 CONTEXT = make_context()
@@ -151,19 +152,54 @@ def test_sizes_in_bytes(type: object, size: int):
 @pytest.mark.parametrize("op", [op for op in OPS if issubclass(op, DecomposableOp)])
 @pytest.mark.parametrize("shape", ["1x3", "64x256", "512x512", "4096x1024"])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
-def test_no_op_is_dearer_than_its_decomposition(op: type[FuelOp], shape: str, dtype: str):
+def test_no_op_is_dearer_than_its_other_form(op: type[FuelOp], shape: str, dtype: str):
     """So that baking by static prices never replaces what a person wrote."""
     name, type = op.mnemonic(), f"tensor<{shape}x{dtype}>"
     eps = " {eps = 1.0e-5 : f64}" if "norm" in name else ""
     text = f"%0 = fuel.{name} %x{eps} : {type}\nfunc.return %0 : {type}"
-    fused, split = main(f"%x: {type}", type, text), main(f"%x: {type}", type, text)
-    DecomposePass(ops=(name,)).apply(CONTEXT, split)
+    module = main(f"%x: {type}", type, text)
+    FormKernelsPass().apply(CONTEXT, module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    way = way_of(kernel)
+    assert way is not None
     for backend in BACKENDS:
         description = description_of(backend)
         assert description is not None
-        for module in (fused, split):
-            FormKernelsPass().apply(CONTEXT, module)
-        assert ops_ns(body(fused), description) <= ops_ns(body(split), description)
+        assert kernel_ns(kernel, description) <= way.price(kernel, description)
+
+
+def test_a_row_kernel_moves_each_byte_once():
+    module = main(
+        f"%x: {T}, %g: tensor<100xf32>",
+        f"({T}, tensor<2xf32>)",
+        f"""
+        %b = fuel.broadcast_to %g : tensor<100xf32> -> {T}
+        %0 = fuel.neg %x : {T}
+        %m = fuel.max_dim %0 {{dim = 1 : i64}} : {T} -> tensor<2xf32>
+        %u = fuel.unsqueeze %m {{dim = 1 : i64}} : tensor<2xf32> -> tensor<2x1xf32>
+        %s = fuel.broadcast_to %u : tensor<2x1xf32> -> {T}
+        %1 = fuel.sub %0, %s : {T}
+        %2 = fuel.mul %1, %b : {T}
+        func.return %2, %m : {T}, tensor<2xf32>""",
+    )
+    FormKernelsPass().apply(CONTEXT, module)
+    # x and the result 800 bytes each, g 400, the maxima 8.
+    assert ops_ns(body(module), SIMPLE) == 100 + 502
+
+
+def test_a_product_is_priced_with_what_follows_it():
+    matrix = "tensor<100x100xf32>"
+    module = main(
+        f"%a: {matrix}, %b: tensor<100xf32>",
+        matrix,
+        f"""
+        %0 = fuel.matmul %a, %a : {matrix}, {matrix} -> {matrix}
+        %1 = fuel.broadcast_to %b : tensor<100xf32> -> {matrix}
+        %2 = fuel.add %0, %1 : {matrix}
+        func.return %2 : {matrix}""",
+    )
+    FormKernelsPass().apply(CONTEXT, module)
+    assert ops_ns(body(module), SIMPLE) == 100 + 2 * 100**3 // 10
 
 
 @given(programs())

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -45,12 +47,33 @@ def call(function: str, operands: int) -> Recipe:
     return Recipe((f"{function}({arguments}, {out})",), "element", reuse, allocates=True)
 
 
+@dataclass(frozen=True)
+class Rows:
+    """What a reduction kernel iterates over, and the axes that its reductions are along."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    @property
+    def column(self) -> tuple[int, ...]:
+        """The shape of what has one element for each row."""
+        return tuple(1 if a in self.axes else extent for a, extent in enumerate(self.shape))
+
+    @property
+    def are_long(self) -> bool:
+        """Whether there are rows, of more than one element."""
+        return prod(self.shape) > 0 and prod(self.shape[axis] for axis in self.axes) > 1
+
+
 class Builder:
     """
     The steps of one block, and the value that each SSA value has become.
 
     bf16 and f16 are widened to f32 where arithmetic is done on them, and rounded after every op.
+    `rows` is given where reductions keep the axes that they are along.
     """
+
+    rows: Rows | None = None
 
     def __init__(self, emitter: Emitter, values: dict[SSAValue, Ref]):
         self.emitter = emitter
@@ -69,18 +92,21 @@ class Builder:
 
     def add(self, op: Operation) -> None:
         """One op. Raises `LoweringError` for an op that this target does not know."""
-        operands = [self.values[operand] for operand in op.operands]
         rule = LEAVES.get(type(op)) or rules().get(type(op))
         self._hint = op.results[0].name_hint if op.results else None
         if rule is not None:
-            results = rule(self, op, operands)
+            results = rule(self, op, [self.operand(operand) for operand in op.operands])
             results = [results] if isinstance(results, Ref) else results
             self.values.update(zip(op.results, results, strict=True))
             return
         if not is_view(op):
             types = ", ".join(str(o.type) for o in op.operands)
             raise LoweringError(f"{op.name}: the numpy target has no kernel for it on {types}")
-        self.values[op.results[0]] = self._view(op, operands[0])
+        self.values[op.results[0]] = self._view(op, self.values[op.operands[0]])
+
+    def operand(self, value: SSAValue) -> Ref:
+        """What an op that is no view reads."""
+        return self.values[value]
 
     def _view(self, op: Operation, source: Ref) -> Ref:
         value, shape = source.splat, tuple(tensor_type(op.results[0]).get_shape())
@@ -97,11 +123,14 @@ class Builder:
         dtype: np.dtype[Any] | None = None,
         shape: Sequence[int] | None = None,
         fills: Callable[[Ref], Ref] | None = None,
+        axes: tuple[int, ...] = (),
     ) -> Ref:
-        """The result of a recipe; shape and dtype are the first operand's unless given."""
-        shape = tuple(operands[0].shape if shape is None else shape)
-        result = computed(shape, operands[0].dtype if dtype is None else dtype, self._hint)
-        self.steps.append(Step(recipe, operands, result, fills))
+        """The result of a recipe; all operands' shape and the first's dtype, unless given."""
+        if shape is None:
+            shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+        dtype = operands[0].dtype if dtype is None else dtype
+        result = computed(tuple(shape), dtype, self._hint)
+        self.steps.append(Step(recipe, operands, result, fills, axes))
         return result
 
     def reshape(self, value: Ref, shape: tuple[int, ...]) -> Ref:
@@ -128,6 +157,19 @@ class Builder:
     def number(self, value: float, like: Ref) -> Ref:
         """A scalar constant of another value's dtype and shape."""
         return self.emitter.scalar(scalar(value, like.dtype), like.shape)
+
+    def over_rows(self, line: str, x: Ref, dtype: Any = None) -> Ref:
+        """The column that a line with `{axis}` gives."""
+        assert self.rows is not None
+        x = self.filled(x)
+        recipe = Recipe((line,), "row")
+        return self.step(recipe, x, dtype=dtype, shape=self.rows.column, axes=self.rows.axes)
+
+    def filled(self, value: Ref) -> Ref:
+        """A value of a reduction kernel as an array of the kernel's whole shape."""
+        assert self.rows is not None
+        shape = self.rows.shape
+        return value if value.extents == shape else self.step(COPY, value, shape=shape)
 
     def convert(self, value: Ref, dtype: Any) -> Ref:
         """Another dtype by NumPy's own conversion."""

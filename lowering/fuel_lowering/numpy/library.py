@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops import indexing, linear_algebra, normalization, reduction, shape
 from fuel_dialect.ops.base import int_value, tensor_type
-from fuel_lowering.numpy.builder import Builder, Rule, is_narrow
+from fuel_lowering.numpy.builder import Builder, Rule
 from fuel_lowering.numpy.steps import COPY, Recipe
 from fuel_lowering.numpy.values import Ref, whole
 
@@ -43,8 +43,10 @@ def reduce(
     """
     A ufunc's reduction over some axes; the result has `shape`, or the axes that are kept.
 
-    No axes: a copy in the other shape.
+    No axes: a copy in the other shape. In a reduction kernel, the axes stay, as 1.
     """
+    if b.rows is not None and axes:
+        return b.over_rows(f"{ufunc}.reduce({{0}}, axis={{axis}}, keepdims=True, out={{y}})", x)
     kept = tuple(extent for axis, extent in enumerate(x.shape) if axis not in axes)
     shape = kept if shape is None else tuple(shape)
     fills = None if shape == kept else lambda y: y.reshape(kept)
@@ -55,42 +57,31 @@ def reduce(
     return b.step(recipe, whole(x), shape=shape, fills=fills)
 
 
-def over_axes(axes: Callable[[Any, Ref], Sequence[int]], ufunc: str, divides: bool = False) -> Rule:
-    """A reduction over the axes that an op names; `divides` makes a mean of a sum."""
+def over_axes(ufunc: str, divides: bool = False) -> Rule:
+    """A reduction over the axes of an op; `divides` makes a mean of a sum."""
 
-    def apply(b: Builder, op: Operation, xs: Sequence[Ref]) -> Ref:
+    def apply(b: Builder, op: reduction.ReductionOp, xs: Sequence[Ref]) -> Ref:
         x = b.widen(xs[0])
-        over, shape = axes(op, x), tensor_type(op.results[0]).get_shape()
+        over, shape = op.axes(), tensor_type(op.results[0]).get_shape()
         result = reduce(b, ufunc, x, over, shape)
         if divides:
-            result = b.call("divide", result, prod(x.shape[axis] for axis in over))
+            extents = tensor_type(op.operands[0]).get_shape()
+            result = b.call("divide", result, prod(extents[axis] for axis in over))
         return b.narrow(result, xs[0].dtype)
 
     return apply
-
-
-def _every(op: Operation, x: Ref) -> Sequence[int]:
-    return range(len(x.shape))
-
-
-def _one(op: reduction.DimReductionOp, x: Ref) -> Sequence[int]:
-    return (int_value(op.dim),)
-
-
-def _down_to(op: reduction.TargetReductionOp, x: Ref) -> Sequence[int]:
-    """The axes that the result lacks, or has as 1."""
-    target = tensor_type(op.result).get_shape()
-    new = len(x.shape) - len(target)
-    return [axis for axis in range(len(x.shape)) if axis < new or target[axis - new] == 1]
 
 
 def arg(function: str) -> Rule:
     """argmax or argmin: NumPy's take the first NaN, else the first of ties."""
 
     def apply(b: Builder, op: reduction.DimReductionOp, xs: Sequence[Ref]) -> Ref:
+        x, dtype = b.widen(xs[0]), np.dtype(np.intp)
+        if b.rows is not None:
+            line = f"{function}({{0}}, axis={{axis}}, keepdims=True, out={{y}})"
+            return b.convert(b.over_rows(line, x, dtype), np.uint32)
         recipe = Recipe((f"{function}({{0}}, axis={int_value(op.dim)}, out={{y}})",))
-        kept = tensor_type(op.result).get_shape()
-        found = b.step(recipe, whole(b.widen(xs[0])), dtype=np.dtype(np.intp), shape=kept)
+        found = b.step(recipe, whole(x), dtype=dtype, shape=tensor_type(op.result).get_shape())
         return b.convert(found, np.uint32)
 
     return apply
@@ -175,8 +166,9 @@ def row_wise(rule: Callable[[Builder, Any, Ref], Ref]) -> Rule:
         (x,) = xs
         if not prod(x.shape):
             return b.step(NOTHING, x)
-        result = rule(b, op, whole(b.widen(x)))
-        return b.narrow(result, x.dtype) if is_narrow(x.dtype) else result
+        x = b.widen(x)
+        result = rule(b, op, whole(x) if b.rows is None else b.filled(x))
+        return b.narrow(result, xs[0].dtype)
 
     return apply
 
@@ -219,16 +211,16 @@ def _layer_norm(b: Builder, op: normalization.NormLastDimOp, x: Ref) -> Ref:
 RULES: dict[type[Operation], Rule] = {
     shape.ContiguizeOp: _contiguize,
     shape.ConcatOp: _concat,
-    reduction.SumAllOp: over_axes(_every, "add"),
-    reduction.MaxAllOp: over_axes(_every, "maximum"),
-    reduction.MinAllOp: over_axes(_every, "minimum"),
-    reduction.MeanAllOp: over_axes(_every, "add", divides=True),
-    reduction.SumDimOp: over_axes(_one, "add"),
-    reduction.MaxDimOp: over_axes(_one, "maximum"),
-    reduction.MinDimOp: over_axes(_one, "minimum"),
-    reduction.MeanDimOp: over_axes(_one, "add", divides=True),
-    reduction.ReduceSumToOp: over_axes(_down_to, "add"),
-    reduction.ReduceMaxToOp: over_axes(_down_to, "maximum"),
+    reduction.SumAllOp: over_axes("add"),
+    reduction.MaxAllOp: over_axes("maximum"),
+    reduction.MinAllOp: over_axes("minimum"),
+    reduction.MeanAllOp: over_axes("add", divides=True),
+    reduction.SumDimOp: over_axes("add"),
+    reduction.MaxDimOp: over_axes("maximum"),
+    reduction.MinDimOp: over_axes("minimum"),
+    reduction.MeanDimOp: over_axes("add", divides=True),
+    reduction.ReduceSumToOp: over_axes("add"),
+    reduction.ReduceMaxToOp: over_axes("maximum"),
     reduction.ArgmaxDimOp: arg("argmax"),
     reduction.ArgminDimOp: arg("argmin"),
     linear_algebra.MatmulOp: _matmul,

@@ -15,14 +15,17 @@ from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.reference import memory
 from fuel_dialect.traits import Leaf
 from fuel_lowering.kernels import LoweredRun
 from fuel_lowering.numpy import support
-from fuel_lowering.numpy.builder import Builder
+from fuel_lowering.numpy.builder import Builder, Rows
 from fuel_lowering.numpy.emit import Emitter
+from fuel_lowering.numpy.phases import write_phases, write_rows
+from fuel_lowering.numpy.rows import RowBuilder, rows_of
 from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, needed
-from fuel_lowering.numpy.tiles import cut, iteration_shape, write_tiles
+from fuel_lowering.numpy.tiles import cut, iteration_rows, write_tiles
 from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
 
 
@@ -106,31 +109,49 @@ class _Run:
             argument: self.values[operand]
             for argument, operand in zip(kernel.body.block.args, kernel.inputs, strict=True)
         }
-        builder = Builder(emitter, inner)
+        builder = _builder(kernel, emitter, inner)
         yielded = builder.add_block(kernel.body.block)
         used = [v for v, r in zip(yielded, kernel.outputs, strict=True) if r.first_use is not None]
         steps = needed(builder.steps, used)
         own = {result for step in steps for result in step.results}
         wanted = [
-            (value, self._place(result))
+            (value, self._place(result, value.shape))
             for value, result in zip(yielded, kernel.outputs, strict=True)
             if result.first_use is not None
         ]
         places = assign(wanted, steps, own)
-        before, rest = _copies_apart(steps, places)
-        shape = iteration_shape(rest)
-        grid = None if shape is None else cut(shape, rest)
-        if grid is None:
-            Straight(emitter, steps, places).write()
-        else:
-            Straight(emitter, before, {}, kept=[s.result for s in before]).write()
-            write_tiles(emitter, rest, grid, places, kernel.label.data)
+        self._write(steps, places, kernel, builder.rows)
         emitter.clock += 1
         emitter.touch(inner.values())
         emitter.touch(self.values[r] for r in kernel.outputs if r in self.values)
 
-    def _place(self, result: SSAValue) -> Place:
-        """Where a result of a kernel goes: a fresh array if the run yields it, or the workspace."""
+    def _write(
+        self, steps: list[Step], places: dict[Ref, Place], kernel: KernelOp, rows: Rows | None
+    ) -> None:
+        """By tiles where all steps can be, else what can be of them, else one after the other."""
+        emitter, name = self.emitter, kernel.label.data
+        shape = _shape_of_product(kernel) if rows is None else rows.shape
+        before, rest = _copies_apart(steps, places)
+        by_rows = rows or iteration_rows(rest)
+        grid = None if by_rows is None or not rest else cut(by_rows, rest)
+        if before and (grid is not None or shape is not None):
+            Straight(emitter, before, {}, kept=[s.result for s in before]).write()
+            steps = rest
+        if grid is not None and rows is not None:
+            write_rows(emitter, steps, rows, grid, places, name)
+        elif grid is not None:
+            write_tiles(emitter, steps, grid, places, name)
+        elif shape is not None:
+            write_phases(emitter, steps, shape, places, name)
+        else:
+            Straight(emitter, steps, places).write()
+
+    def _place(self, result: SSAValue, shape: tuple[int, ...]) -> Place:
+        """
+        Where a result of a kernel goes: a fresh array if the run yields it, or the workspace.
+
+        The kernel sees it in a shape of its own.
+        """
         ref = computed_like(tensor_type(result), result.name_hint)
         self.values[result] = ref
         if any(result is value for value in self._yielded):
@@ -139,7 +160,24 @@ class _Run:
             place = Place.of(self.emitter.buffer(ref.hint, ref.shape, ref.dtype))
         place.hold(ref)
         self.emitter.dtype(ref.dtype)
-        return place
+        if shape == ref.shape:
+            return place
+        place.make(self.emitter, ref.shape, ref.dtype)
+        seen = ref.reshape(shape)
+        return Place(self.emitter.text(seen), seen.home, place.buffer)
+
+
+def _shape_of_product(kernel: KernelOp) -> tuple[int, ...] | None:
+    products = (op for op in kernel.body.block.ops if isinstance(op, MatmulOp))
+    product = next(products, None)
+    return None if product is None else tuple(tensor_type(product.result).get_shape())
+
+
+def _builder(kernel: KernelOp, emitter: Emitter, values: dict[SSAValue, Ref]) -> Builder:
+    rows = rows_of(kernel.body.block) if kernel.kind.data == "reduction" else None
+    if rows is None or not rows.are_long:
+        return Builder(emitter, values)
+    return RowBuilder(emitter, values, rows)
 
 
 def _copies_apart(

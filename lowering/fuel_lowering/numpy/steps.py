@@ -38,7 +38,8 @@ class Recipe:
     """
     Lines of source that compute one array.
 
-    In a line, `{0}` is an operand, `{y}` the result and `{t0}` a temporary. `scope` says how much
+    In a line, `{0}` is an operand, `{y}` the result, `{t0}` a temporary and `{axis}` the axes that
+    the step is along. `scope` says how much
     of the operands a part of the result depends on. The result may lie where one of the operands
     `reuse` lay. `allocates`: the one line is a call that makes an array of the result's dtype when
     it is given none. `checks` are lines that stand even if the result is empty.
@@ -63,6 +64,7 @@ class Step:
     operands: tuple[Ref, ...]
     result: Ref
     fills: Callable[[Ref], Ref] | None = None
+    axes: tuple[int, ...] = ()
 
     @property
     def results(self) -> Sequence[Ref]:
@@ -121,14 +123,17 @@ def last_uses(steps: Sequence[Step]) -> dict[Ref, int]:
     return {operand.root: i for i, step in enumerate(steps) for operand in step.operands}
 
 
-def chains(steps: Sequence[Step], kept: Collection[Ref]) -> dict[Ref, list[Ref]]:
+def chains(
+    steps: Sequence[Step], kept: Collection[Ref], given: Collection[Ref] = ()
+) -> dict[Ref, list[Ref]]:
     """
     Results that lie in one array, one after the other: a list for each, shared by its members.
 
-    A result takes the place of an operand that dies at its step; values in `kept` live on.
+    A result takes the place of an operand that dies at its step; values in `kept` live on. The
+    place of a `given` operand may be taken too, and is where there is a choice.
     """
     last = last_uses(steps)
-    found: dict[Ref, list[Ref]] = {}
+    found: dict[Ref, list[Ref]] = {value: [value] for value in given}
     for index, step in enumerate(steps):
         dying = [
             operand
@@ -138,7 +143,8 @@ def chains(steps: Sequence[Step], kept: Collection[Ref]) -> dict[Ref, list[Ref]]
             and last[operand] == index
             and may_take_over(step, operand)
         ]
-        members = found[dying[0]] if dying else []
+        over = next((operand for operand in dying if found[operand][0] in given), None)
+        members = found[over or dying[0]] if dying else []
         members.append(step.result)
         found[step.result] = members
         found.update((other, [other]) for other in step.results if other is not step.result)
@@ -169,7 +175,8 @@ class Straight:
     """
     Writes steps one after the other.
 
-    `places` says where some of the results go; values in `kept` outlive the steps too.
+    `places` says where some of the results go; values in `kept` outlive the steps too. `given` are
+    operands that lie in such a place.
     """
 
     def __init__(
@@ -179,6 +186,7 @@ class Straight:
         places: Mapping[Ref, Place],
         kept: Collection[Ref] = (),
         make_buffer: MakeBuffer | None = None,
+        given: Collection[Ref] = (),
     ):
         self.emitter = emitter
         self.steps = steps
@@ -188,7 +196,7 @@ class Straight:
         self.read = {*last_uses(steps), *outlive}
         made: dict[int, Chain] = {}
         self.chain_of: dict[Ref, Chain] = {}
-        for ref, members in chains(steps, outlive).items():
+        for ref, members in chains(steps, outlive, given).items():
             chain = made.setdefault(id(members), Chain(members))
             chain.place = places.get(ref, chain.place)
             self.chain_of[ref] = chain
@@ -225,6 +233,8 @@ class Straight:
         if not prod(result.shape):
             return
         fields = {"y": emitter.text(step.fills(result) if step.fills else result)}
+        if step.axes:
+            fields["axis"] = str(step.axes[0] if len(step.axes) == 1 else step.axes)
         for number, temp in enumerate(recipe.temps):
             buffer = self.make_buffer("t", result.shape, temp.dtype_for(result))
             fields[f"t{number}"] = buffer.name

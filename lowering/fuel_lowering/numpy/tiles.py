@@ -7,7 +7,7 @@ The tiles depend on shapes alone, so that results have the same bits for any num
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from fuel_dialect.layout import Layout
 from fuel_lowering.numpy.buffers import Buffer
+from fuel_lowering.numpy.builder import Rows
 from fuel_lowering.numpy.emit import Emitter, bundle
 from fuel_lowering.numpy.steps import Place, Step, Straight
 from fuel_lowering.numpy.values import Ref
@@ -23,6 +24,9 @@ from fuel_lowering.numpy.values import Ref
 LARGE_TILE = 65_536
 SMALL_TILE = 32_768
 """Elements of a tile; the small one where more than four arrays of 4 bytes would be in use."""
+
+NARROWEST = 256
+"""Least elements of a tile along a contiguous axis, where the rows lie across it."""
 
 CACHE_BYTES = 4 * 4 * LARGE_TILE
 
@@ -32,13 +36,16 @@ class Grid:
     """
     How an iteration shape is cut.
 
-    `groups` are runs of axes read as one; tiles are cut along group `axis`, `rows` at a time.
+    `groups` are runs of axes read as one; tiles are cut along group `axis`, `rows` at a time. The
+    groups in `reduced` are whole in every tile, and so are those after `axis`; each index of the
+    others has tiles of its own.
     """
 
     shape: tuple[int, ...]
     groups: tuple[tuple[int, ...], ...]
     axis: int
     rows: int
+    reduced: frozenset[int] = frozenset()
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -50,8 +57,18 @@ class Grid:
         return -(-self.extents[self.axis] // self.rows)
 
     @property
+    def outer(self) -> tuple[int, ...]:
+        """The groups of which a tile has one index."""
+        return tuple(g for g in range(self.axis) if g not in self.reduced)
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """The groups that are the axes of a tile."""
+        return tuple(g for g in range(len(self.groups)) if g not in self.outer)
+
+    @property
     def tiles(self) -> int:
-        return prod(self.extents[: self.axis]) * self.blocks
+        return prod(self.extents[g] for g in self.outer) * self.blocks
 
     @property
     def is_even(self) -> bool:
@@ -64,8 +81,15 @@ class Grid:
 
     def tile(self, extents: Sequence[int]) -> tuple[int, ...]:
         """The shape of a full tile of an array."""
-        grouped = self.grouped(extents)[self.axis :]
-        return (min(grouped[0], self.rows), *grouped[1:])
+        grouped = self.grouped(extents)
+        return tuple(
+            min(grouped[g], self.rows) if g == self.axis else grouped[g] for g in self.inner
+        )
+
+    def tile_axes(self, axes: Sequence[int]) -> tuple[int, ...]:
+        """Axes of the iteration shape, as axes of a tile."""
+        inner = [self.groups[g] for g in self.inner]
+        return tuple(place for place, group in enumerate(inner) if group[0] in axes)
 
     def lacking(self, extents: Sequence[int]) -> int | None:
         """How many leading groups an array has no axis for; None: its axes are not the groups."""
@@ -74,39 +98,59 @@ class Grid:
         fits = lead >= 0 and grouped[lead:] == tuple(extents) and prod(grouped[:lead]) == 1
         return lead if fits else None
 
-    def index(self, extents: Sequence[int], outer: Sequence[str]) -> str:
+    def index(self, extents: Sequence[int], outer: Mapping[int, str]) -> str:
         """The subscript that reads a tile of an array; empty where the whole array is the tile."""
         grouped, lead = self.grouped(extents), self.lacking(extents) or 0
-        parts = [outer[g] if grouped[g] > 1 else "0" for g in range(lead, self.axis)]
-        if lead <= self.axis:
-            parts.append("rows" if grouped[self.axis] > 1 else ":")
-        return "" if parts in ([], [":"]) else f"[{', '.join(parts)}]"
+
+        def part(group: int) -> str:
+            if group in self.reduced or (group == self.axis and grouped[group] == 1):
+                return ":"
+            if group == self.axis:
+                return "rows"
+            return outer[group] if grouped[group] > 1 else "0"
+
+        parts = [part(group) for group in range(lead, self.axis + 1)]
+        return "" if set(parts) <= {":"} else f"[{', '.join(parts)}]"
 
 
-def iteration_shape(steps: Sequence[Step]) -> tuple[int, ...] | None:
-    """The shape that all steps iterate over, columns of its rows aside; None if there is none."""
+def iteration_rows(steps: Sequence[Step]) -> Rows | None:
+    """What all steps iterate over, columns of its rows aside; None if there is nothing such."""
     if not steps or any(s.recipe.scope == "whole" or s.fills is not None for s in steps):
         return None
     shape = max((s.result.shape for s in steps), key=prod)
-    column = (*shape[:-1], 1)
-    if any(s.result.shape not in (shape, column) for s in steps):
+    is_by_row = any(s.recipe.scope == "row" or s.result.shape != shape for s in steps)
+    rows = Rows(shape, (len(shape) - 1,) if is_by_row else ())
+    if any(s.result.shape not in (shape, rows.column) for s in steps):
         return None
-    return shape
+    return rows
 
 
-def cut(shape: tuple[int, ...], steps: Sequence[Step]) -> Grid | None:
-    """The grid for steps that iterate over `shape`; None where one tile would hold it all."""
-    has_rows = any(s.recipe.scope == "row" or s.result.shape != shape for s in steps)
-    limit = _tile_elements(steps)
-    if prod(shape) <= limit or (has_rows and prod(shape) == shape[-1]):
+def cut(rows: Rows, steps: Sequence[Step]) -> Grid | None:
+    """
+    The grid for steps that iterate over rows; None where one tile would hold it all, or where the
+    rows lie across memory and are too long.
+
+    Cut along the first axis inside of which little enough is left for a tile, else the last.
+    """
+    shape, limit = rows.shape, _tile_elements(steps)
+    if prod(shape) <= limit or prod(rows.column) == 1:
         return None
-    groups = _collapse(shape, _outside(steps), has_rows)
+    groups = _collapse(rows, _outside(steps))
+    reduced = frozenset(g for g, group in enumerate(groups) if group[0] in rows.axes)
     extents = [prod(shape[a] for a in group) for group in groups]
-    last = len(extents) - (2 if has_rows else 1)
-    axis = next((a for a in range(last) if prod(extents[a + 1 :]) <= limit), last)
-    inner = prod(extents[axis + 1 :])
-    blocks = -(-extents[axis] // max(1, limit // inner))
-    return Grid(shape, groups, axis, -(-extents[axis] // blocks))
+    kept = [g for g in range(len(groups)) if g not in reduced]
+    length = prod(extents[g] for g in reduced)
+
+    def inside(group: int) -> int:
+        return length * prod(extents[g] for g in kept if g > group)
+
+    axis = next((g for g in kept if inside(g) <= limit), kept[-1])
+    most = max(1, limit // inside(axis))
+    lies_across = any(g < axis for g in reduced) and axis == len(groups) - 1
+    if lies_across and most < min(NARROWEST, extents[axis]):
+        return None
+    blocks = -(-extents[axis] // most)
+    return Grid(shape, groups, axis, -(-extents[axis] // blocks), reduced)
 
 
 def _tile_elements(steps: Sequence[Step]) -> int:
@@ -122,16 +166,14 @@ def _outside(steps: Sequence[Step]) -> list[Ref]:
     return list(dict.fromkeys(o for s in steps for o in s.operands if o not in own))
 
 
-def _collapse(
-    shape: tuple[int, ...], outside: Sequence[Ref], has_rows: bool
-) -> tuple[tuple[int, ...], ...]:
+def _collapse(rows: Rows, outside: Sequence[Ref]) -> tuple[tuple[int, ...], ...]:
     """Neighbouring axes joined wherever every array steps through them as through one."""
+    shape = rows.shape
     strides = [_strides(ref.layout, shape) for ref in outside if ref.extents]
     groups: list[list[int]] = [[0]]
     for axis in range(1, len(shape)):
-        is_row = has_rows and axis == len(shape) - 1
-        joins = not is_row and all(_join(s, shape, groups[-1], axis) for s in strides)
-        if joins:
+        are_alike = (axis in rows.axes) == (groups[-1][-1] in rows.axes)
+        if are_alike and all(_join(s, shape, groups[-1], axis) for s in strides):
             groups[-1].append(axis)
         else:
             groups.append([axis])
@@ -159,27 +201,43 @@ def _join(
 
 
 def write_tiles(
-    emitter: Emitter, steps: Sequence[Step], grid: Grid, places: Mapping[Ref, Place], name: str
+    emitter: Emitter,
+    steps: Sequence[Step],
+    grid: Grid,
+    places: Mapping[Ref, Place],
+    name: str,
+    given: Collection[Ref] = (),
 ) -> None:
-    """A function that computes one tile, and the call that has the pool compute them all."""
+    """
+    A function that computes one tile, and the call that has the pool compute them all.
+
+    Results may be written over `given`.
+    """
     emitter.clock += 1
     for ref, place in places.items():
         place.make(emitter, ref.shape, ref.dtype)
         place.hold(ref)
         emitter.touch([ref])
-    _Tiles(emitter, steps, grid, places).write(name)
+    _Tiles(emitter, steps, grid, places, given).write(name)
 
 
 class _Tiles:
     def __init__(
-        self, emitter: Emitter, steps: Sequence[Step], grid: Grid, places: Mapping[Ref, Place]
+        self,
+        emitter: Emitter,
+        steps: Sequence[Step],
+        grid: Grid,
+        places: Mapping[Ref, Place],
+        given: Collection[Ref],
     ):
         self.emitter = emitter
         self.steps = steps
         self.grid = grid
         self.places = places
+        self.given = given
         self.temps: list[Buffer] = []
-        self.outer = [emitter.names.fresh("j") for _ in range(grid.axis)]
+        self.outer = {group: emitter.names.fresh("j") for group in grid.outer}
+        self.slices: dict[str, str] = {}
 
     def write(self, name: str) -> None:
         emitter, grid = self.emitter, self.grid
@@ -191,14 +249,20 @@ class _Tiles:
         results = {s.result: self._computed(s.result) for s in self.steps}
         inside |= results
         steps = [
-            replace(s, operands=tuple(inside[o] for o in s.operands), result=inside[s.result])
+            replace(
+                s,
+                operands=tuple(inside[o] for o in s.operands),
+                result=inside[s.result],
+                axes=grid.tile_axes(s.axes),
+            )
             for s in self.steps
         ]
         places = {
             results[ref]: Place(self._slice(ref, arrays[ref]), emitter.level) for ref in self.places
         }
         head = len(emitter.sections[-1])
-        Straight(emitter, steps, places, make_buffer=self._temp).write()
+        given = [inside[ref] for ref in self.given]
+        Straight(emitter, steps, places, make_buffer=self._temp, given=given).write()
         emitter.sections[-1][head:head] = self._temp_lines()
         function = emitter.names.fresh(f"{name}_tile")
         emitter.close(f"def {function}(i, slot):")
@@ -214,12 +278,11 @@ class _Tiles:
 
     def _index_lines(self) -> None:
         grid, emitter = self.grid, self.emitter
-        if grid.axis:
-            emitter.line(f"{self.outer[0]}, i = divmod(i, {grid.blocks})")
-        for position in range(grid.axis - 1, 0, -1):
-            extent = grid.extents[position]
-            first, name = self.outer[0], self.outer[position]
-            emitter.line(f"{first}, {name} = divmod({first}, {extent})")
+        first = self.outer[grid.outer[0]] if grid.outer else ""
+        if first:
+            emitter.line(f"{first}, i = divmod(i, {grid.blocks})")
+        for group in reversed(grid.outer[1:]):
+            emitter.line(f"{first}, {self.outer[group]} = divmod({first}, {grid.extents[group]})")
         emitter.line(f"rows = slice(i * {grid.rows}, (i + 1) * {grid.rows})")
 
     def _slice(self, ref: Ref, array: str) -> str:
@@ -227,9 +290,11 @@ class _Tiles:
         index = self.grid.index(ref.extents, self.outer)
         if not ref.extents or not index:
             return array
-        name = self.emitter.names.fresh(f"{ref.hint or array}_t")
-        self.emitter.line(f"{name} = {array}{index}")
-        return name
+        text = f"{array}{index}"
+        if text not in self.slices:
+            self.slices[text] = self.emitter.names.fresh(f"{ref.hint or array}_t")
+            self.emitter.line(f"{self.slices[text]} = {text}")
+        return self.slices[text]
 
     def _tile_of(self, ref: Ref, array: str) -> Ref:
         text = self._slice(ref, array)
@@ -259,4 +324,5 @@ class _Tiles:
             return lines
         extent, rows = self.grid.extents[self.grid.axis], self.grid.rows
         lines.append(f"n = min({rows}, {extent} - i * {rows})")
-        return [*lines, *(f"{name} = {name}[:n]" for name in names)]
+        index = f"[{':, ' * self.grid.inner.index(self.grid.axis)}:n]"
+        return [*lines, *(f"{name} = {name}{index}" for name in names)]

@@ -25,6 +25,7 @@ from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.shape import ConcatOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.traits import (
+    AlongAxesOp,
     Elementwise,
     FreeWhenContiguous,
     Leaf,
@@ -33,6 +34,9 @@ from fuel_dialect.traits import (
     Transfer,
     ViewOp,
 )
+
+FUSED = ("pointwise", "reduction", "matmul")
+"""The kinds of kernels whose ops share what they read."""
 
 Price = Callable[[Operation, TargetDescription], int]
 
@@ -145,11 +149,15 @@ def _row_wise(op: Operation, target: TargetDescription) -> int:
 
 
 def _matmul(op: Operation, target: TargetDescription) -> int:
+    return duration(Work(_bytes_touched(op), flops=_flops(op, target)), target)
+
+
+def _flops(op: Operation, target: TargetDescription) -> float:
+    """Operations of a product, counted at the target's base rate: other dtypes run at their own."""
     inner = tensor_type(op.operands[0]).get_shape()[-1]
     flops = 2 * inner * elements_of(op.results[0])
     rate = target.flops_for(tensor_type(op.operands[0]).element_type)
-    scaled = flops * (target.flops_per_ns / rate)
-    return duration(Work(_bytes_touched(op), flops=scaled), target)
+    return flops * (target.flops_per_ns / rate)
 
 
 def _data_movement(op: Operation, target: TargetDescription) -> int:
@@ -158,18 +166,31 @@ def _data_movement(op: Operation, target: TargetDescription) -> int:
 
 def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
     """
-    A pointwise kernel moves each byte once; the other kinds are one call for each op.
+    A kernel of a fused kind moves each byte once; the other kinds are one call for each op.
 
-    All elementwise ops of a pointwise kernel have the shape of its results.
+    Threads share the rows of a reduction, and the elements of the other kinds.
     """
-    if kernel.kind.data != "pointwise":
+    if kernel.kind.data not in FUSED:
         return ops_ns(kernel.body.block.ops, target)
-    elements = max(map(elements_of, kernel.outputs), default=0)
+    ops = [op for op in kernel.body.block.ops if op.results]
     read = sum(_bytes_read(argument) for argument in kernel.body.block.args)
     written = sum(size_of(tensor_type(r)) for r in kernel.outputs)
-    weight = sum(_weight(op) for op in kernel.body.block.ops if op.has_trait(Elementwise))
-    work = Work(read + written, weight * elements)
-    return duration(work, target, threads_for(elements, target))
+    operations = sum(_weight(op) * _iterated(op) for op in ops if _is_counted(op))
+    flops = sum(_flops(op, target) for op in ops if isinstance(op, MatmulOp))
+    elements = max((_iterated(op) for op in ops if _is_counted(op)), default=0)
+    has_one_row = all(elements_of(r) == 1 for r in kernel.outputs)
+    threads = 1 if has_one_row else threads_for(elements, target)
+    return duration(Work(read + written, operations, flops), target, threads)
+
+
+def _is_counted(op: Operation) -> bool:
+    return op.has_trait(Elementwise) or isinstance(op, AlongAxesOp)
+
+
+def _iterated(op: Operation) -> int:
+    """How often an op computes something: once for each element that it reads or gives."""
+    along = isinstance(op, AlongAxesOp)
+    return elements_of(op.operands[0] if along else op.results[0])
 
 
 def _bytes_read(argument: SSAValue) -> int:

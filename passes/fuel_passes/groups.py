@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Ops that will be one kernel: what a group of them iterates over, and which groups are one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.shape import BroadcastToOp, SqueezeOp, UnsqueezeOp
+from fuel_dialect.traits import FreeWhenContiguous
+
+
+@dataclass(frozen=True)
+class Caps:
+    """The most ops, and values read, of one kernel."""
+
+    ops: int = 64
+    operands: int = 32
+
+
+@dataclass(eq=False)
+class Group:
+    """
+    Ops of one kernel to be, while nobody else has read them.
+
+    `shape` is what the kernel iterates over. With `axes`, the group reduces along these: its values
+    either have the shape, or are statistics with one element for each row (what the axes span).
+    """
+
+    shape: tuple[int, ...]
+    placement: DeviceAttr | None
+    axes: tuple[int, ...] | None = None
+    has_product: bool = False
+    ops: list[FuelOp] = field(default_factory=list[FuelOp])
+    inputs: set[SSAValue] = field(default_factory=set[SSAValue])
+    views: list[Operation] = field(default_factory=list[Operation])
+    """Views of statistics, which stand between the ops."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the kernel."""
+        if self.has_product:
+            return "matmul"
+        return "pointwise" if self.axes is None else "reduction"
+
+    @property
+    def column(self) -> tuple[int, ...]:
+        """The shape that broadcasts one element along each row."""
+        axes = self.axes or ()
+        return tuple(1 if axis in axes else extent for axis, extent in enumerate(self.shape))
+
+    def merges(self, other: Group) -> bool:
+        """Whether both can be one kernel."""
+        if (self.shape, self.placement) != (other.shape, other.placement):
+            return False
+        if self.has_product or other.has_product:
+            both = self.has_product and other.has_product
+            return not both and self.axes is None and other.axes is None
+        return self.axes is None or other.axes is None or self.axes == other.axes
+
+    def has_room(self, op: FuelOp, caps: Caps, other: Group | None = None) -> bool:
+        """Whether there is room for an op, whatever it reads, and for all of another group."""
+        ops, inputs = len(self.ops), self.inputs
+        if other is not None:
+            ops, inputs = ops + len(other.ops), inputs | other.inputs
+        return ops < caps.ops and len(inputs) + len(op.operands) <= caps.operands
+
+    def takes_axes(self, op: FuelOp, axes: tuple[int, ...]) -> bool:
+        """Whether an op along some axes, which reads a value of full shape, may join."""
+        if self.has_product or self.placement != op.placement:
+            return False
+        return self.axes is None or self.axes == axes
+
+
+def keeps_order(view: Operation) -> bool:
+    """Whether a view of a statistic is one too: the same elements in the same order."""
+    return isinstance(view, SqueezeOp | UnsqueezeOp) or view.has_trait(FreeWhenContiguous)
+
+
+def spreads(view: Operation, shape: tuple[int, ...], column: tuple[int, ...]) -> bool:
+    """Whether a view repeats each element of a statistic along its row."""
+    if not isinstance(view, BroadcastToOp):
+        return False
+    source = tuple(tensor_type(view.operands[0]).get_shape())
+    padded = (1,) * (len(shape) - len(source)) + source
+    return tuple(tensor_type(view.results[0]).get_shape()) == shape and padded == column
+
+
+def has_rows(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether rows along some axes are longer than one element, and there are any."""
+    return prod(shape) > 0 and prod(shape[axis] for axis in axes) > 1
