@@ -30,9 +30,13 @@ BACKENDS = {"cpu": "numpy", "cuda": "triton", "vulkan": "kompute"}
 
 
 def target_of(target: TargetAttr | str) -> TargetAttr:
-    """Read `"cpu"` or `"cuda:0/triton"`. Raises `UnknownDevice`."""
+    """Read `"cpu"` or `"cuda:0/triton"`. Raises `UnknownDevice`, or `InvalidBranch` for no text."""
     if isinstance(target, TargetAttr):
         return target
+    if not isinstance(target, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidBranch(
+            f'branch: a target is text such as "cpu" or "cuda:0/triton", got {target!r}'
+        )
     name, _, backend = target.partition("/")
     device = DeviceAttr.of(name)
     return TargetAttr.of(device, backend or BACKENDS.get(device.kind.data, device.kind.data))
@@ -41,6 +45,8 @@ def target_of(target: TargetAttr | str) -> TargetAttr:
 def _arm_attributes(count: int, targets: Sequence[TargetAttr | str] | None) -> list[ArmAttr]:
     if targets is None:
         targets = ["cpu"] * count
+    if not isinstance(targets, list | tuple):
+        raise InvalidBranch(f'branch: targets must be a list such as ["cpu"], got {targets!r}')
     if len(targets) != count:
         raise InvalidBranch(f"branch: {len(targets)} targets for {count} arms")
     return [ArmAttr.of(target_of(target)) for target in targets]
@@ -56,8 +62,8 @@ def trace_branch(
     """Append a `fuel.branch`; what `Graph.branch` returns."""
     trace = graph.trace
     refuse_in_scan(graph)
-    if not arms:
-        raise InvalidBranch("branch: needs one arm or more")
+    _check_arms(arms)
+    _check_id(id)
     attributes = _arm_attributes(len(arms), targets)
     given = inputs if isinstance(inputs, list | tuple) else [cast(object, inputs)]
     operands = [trace.scope.resolve(v) for v in _values(graph, "branch: input", given)]
@@ -69,6 +75,30 @@ def trace_branch(
     trace.append(op)
     results = tuple(Tensor(graph, result) for result in op.outputs)
     return results[0] if traced[0][1] else results
+
+
+def _check_arms(arms: object) -> None:
+    if not isinstance(arms, list | tuple):
+        raise InvalidBranch(
+            f"branch: arms must be a list of functions, got a {type(arms).__name__}"
+        )
+    if not arms:
+        raise InvalidBranch("branch: needs one arm or more")
+    for index, arm in enumerate(cast(Sequence[object], arms)):
+        if not callable(arm):
+            raise InvalidBranch(
+                f"branch: arms must be a list of functions, arm {index} is a {type(arm).__name__}"
+            )
+
+
+def _check_id(id: object) -> None:
+    if id is not None and not isinstance(id, str):
+        raise InvalidBranch(f"branch: the id must be a string, got {id!r}")
+
+
+def _check_tensor(what: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise InvalidBranch(f"branch: {what} is a {type(value).__name__}, expected a tensor")
 
 
 def refuse_in_scan(graph: Graph) -> None:
@@ -136,19 +166,23 @@ class BranchBuilder:
         b.add_arm(x.relu()).add_arm(x.clip(0.0), target="cuda:0")
         y = b.finalize(merge)
 
-    Nothing is checked before `finalize`.
+    Each argument is checked for itself where it is given, and the routes by `finalize`, which may
+    succeed once.
     """
 
     def __init__(self, graph: Graph, diverge: Tensor):
+        _check_tensor("diverge", diverge)
         self._graph = graph
         self._diverge = diverge
         self._arms: list[Tensor] = []
-        self._targets: list[TargetAttr | str] = []
+        self._targets: list[TargetAttr] = []
+        self._finalised = False
 
     def add_arm(self, exit: Tensor, target: TargetAttr | str = "cpu") -> BranchBuilder:
         """The value that one more route delivers; the first is the static winner."""
+        _check_tensor(f"arm {len(self._arms)}", exit)
+        self._targets.append(target_of(target))
         self._arms.append(exit)
-        self._targets.append(target)
         return self
 
     def diverge(self) -> Tensor:
@@ -166,15 +200,21 @@ class BranchBuilder:
         and nothing changes. Handles of values inside the arms may not be read any more. Raises
         `InvalidBranch`, and changes nothing then.
         """
+        _check_tensor("reconverge", reconverge_at)
+        _check_id(id)
         with self._graph.trace.lock:
+            if self._finalised:
+                raise InvalidBranch("branch: this builder was already finalised; open another one")
             refuse_in_scan(self._graph)
             exits = self._in_range(reconverge_at)
             if len(exits) == 1:
+                self._finalised = True
                 return None
             routes = Routes(self._diverge.value, reconverge_at.value, exits)
             routes.check()
             attributes = _arm_attributes(len(exits), self._targets)
             name = self._graph.trace.new_decision(id)
+            self._finalised = True
             return Tensor(self._graph, routes.make_branch(name, attributes))
 
     def _in_range(self, reconverge: Tensor) -> list[SSAValue]:

@@ -42,9 +42,10 @@ Dims = Sequence[SupportsIndex]
 
 
 def whole(op: str, what: str, value: object) -> int:
-    """An integer argument. Raises `DTypeError` for anything that is no integer."""
+    """An integer argument. Raises `DTypeError` for what is no integer, such as True."""
     try:
-        return operator.index(value)  # pyright: ignore[reportArgumentType]
+        # a bool counts as an integer in Python, but nobody means one by it
+        return operator.index(None if isinstance(value, bool) else value)  # pyright: ignore[reportArgumentType]
     except TypeError:
         raise DTypeError(f"{op}: {what} must be an integer, got {value!r}") from None
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, StringAttr, i32
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
+from xdsl.traits import IsTerminator
 
+from fuel_dialect.attributes import HOST, DeviceAttr
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp, SequenceOp, YieldOp
 from fuel_dialect.ops.shape import ReshapeOp
-from fuel_dialect.traits import Leaf
+from fuel_dialect.traits import Leaf, Transfer
 
 
 class MergeReshapes(RewritePattern):
@@ -45,8 +48,30 @@ class InlineOnlyArm(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: BranchOp, rewriter: PatternRewriter) -> None:
-        if len(op.arm_regions) == 1:
-            inline_arm(op, 0, rewriter)
+        if len(op.arm_regions) != 1:
+            return
+        device = op.arms.data[0].target.device
+        if device != device_around(op):
+            pin(op.arm_regions[0].block, device)
+        inline_arm(op, 0, rewriter)
+
+
+def device_around(op: Operation) -> DeviceAttr:
+    """Where ops run that stand beside an op: on the device of the arm around it, or the host."""
+    parent = op.parent_op()
+    if not isinstance(parent, BranchOp) or op.parent_region() is None:
+        return DeviceAttr.of(HOST)
+    region = op.parent_region()
+    assert region is not None
+    return parent.arms.data[parent.get_region_index(region)].target.device
+
+
+def pin(block: Block, device: DeviceAttr) -> None:
+    """Keep the ops of an arm on its device when they leave it."""
+    for op in block.ops:
+        is_free = op.has_trait(Leaf) or op.has_trait(Transfer) or op.has_trait(IsTerminator)
+        if isinstance(op, FuelOp) and not is_free and not isinstance(op, BranchOp):
+            op.properties.setdefault("placement", device)
 
 
 def inline_arm(op: BranchOp, index: int, rewriter: PatternRewriter) -> None:

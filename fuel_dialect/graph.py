@@ -27,7 +27,7 @@ from fuel_dialect.errors import DTypeError, GraphError, ShapeError
 from fuel_dialect.ops.base import AnyTensor, ConstOp, splat_attribute
 from fuel_dialect.ops.base import tensor as tensor_of
 from fuel_dialect.ops.memory import IotaOp, WeightOp
-from fuel_dialect.promotion import host_array, is_number, weak
+from fuel_dialect.promotion import host_array, integer_range, is_number, weak
 from fuel_dialect.scans import Structure, trace_scan
 from fuel_dialect.tensor import Operand, Tensor
 from fuel_dialect.tracing import Trace, backward_ops, block_of, describe
@@ -98,12 +98,13 @@ class Graph:
 
         Without `dtype` NumPy's rules decide (Python floats are f64). With `shape` a number fills
         it, and other values are laid out in it, row-major. Raises `DTypeError` for what is no
-        tensor, `ShapeError` when the number of elements differs.
+        tensor and for values that an integer `dtype` or a mask does not have, `ShapeError` when
+        the number of elements differs.
         """
         wanted = None if dtype is None else dtypes.of(dtype)
         if wanted is not None and is_number(value):
             return self._splat(weak("constant", value, wanted), wanted, shape)
-        array = host_array("constant", value, wanted)
+        array = _numbers(value, wanted)
         if shape is not None:
             array = _laid_out(array, extents("constant", shape))
         return self._leaf(ConstOp.from_numpy(array))
@@ -123,6 +124,8 @@ class Graph:
 
         Raises `ShapeError` or `DTypeError` if the graph has this weight with another type.
         """
+        if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GraphError(f"weight: a name is a non-empty string, got {name!r}")
         type = tensor_of(extents("weight", shape), dtypes.of(dtype).type)
         with self.trace.editing():
             known = self._weights.get(name, type)
@@ -210,6 +213,7 @@ class Graph:
         """
         if len(results) == 1 and isinstance(results[0], list | tuple):
             results = tuple(cast(Sequence[Any], results[0]))
+        _check_name("build", name)
         labels = _check_results(self, results, names)
         with self.trace.lock:
             _check_defaults("input", "arg", self._names)
@@ -253,12 +257,16 @@ def _named(names: Sequence[str | None]) -> ArrayAttr[DictionaryAttr] | None:
 def _check_new_name(op: str, name: object, taken: Sequence[str | None]) -> None:
     if name is None:
         return
+    _check_name(op, name)
+    if name in taken:
+        raise GraphError(f"{op}: the name {name!r} is taken; names are unique in a function")
+
+
+def _check_name(op: str, name: object) -> None:
     if not isinstance(name, str) or not name or not name.isprintable():
         raise GraphError(
             f"{op}: a name is a non-empty string of printable characters, got {name!r}"
         )
-    if name in taken:
-        raise GraphError(f"{op}: the name {name!r} is taken; names are unique in a function")
 
 
 def _check_defaults(what: str, prefix: str, names: Sequence[str | None]) -> None:
@@ -297,6 +305,35 @@ def _check_results(
     for index, label in enumerate(labels):
         _check_new_name("build", label, labels[:index])
     return labels
+
+
+def _numbers(value: object, dtype: dtypes.DType | None) -> np.ndarray[Any, Any]:
+    """Numbers as an array. Raises `DTypeError` for others and for what `dtype` does not have."""
+    try:
+        given = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        return host_array("constant", value, dtype)  # which says what is wrong
+    if given.dtype.kind in "OSTUMmc" and not all(map(is_number, given.flat)):
+        raise DTypeError(f"constant: expected a number or an array of numbers, got {value!r}")
+    array = host_array("constant", value, dtype)
+    if dtype is not None and (dtype.is_integer or dtype.kind == "mask"):
+        _check_kept(given, array, dtype)
+    return array
+
+
+def _check_kept(
+    given: np.ndarray[Any, Any], array: np.ndarray[Any, Any], dtype: dtypes.DType
+) -> None:
+    """Raise `DTypeError` for the first number that is another one in an array of integers."""
+    wide = given if given.dtype.kind in "biuO" else given.astype(np.float64)
+    kept = wide == array
+    if dtype.is_integer and wide.dtype.kind == "f":
+        # a float beyond the range may convert to the limit, which rounds to the same float
+        low, high = integer_range(dtype)
+        kept = kept & (wide >= float(low)) & (wide < float(high + 1))
+    if not np.all(kept):
+        worst = wide[~np.asarray(kept)][0]
+        raise DTypeError(f"constant: {worst} does not fit {dtype}: the value is not representable")
 
 
 def _laid_out(array: np.ndarray[Any, Any], dims: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -63,8 +63,13 @@ ELEMENT_LIMIT = 2**60
 """More elements than a tensor may have: 8 bytes for each must count below 2^63."""
 
 
+MAX_RANK = 64
+
+
 def check_size(shape: Sequence[int]) -> None:
     """Raise `ShapeError` for extents that no machine can address, whether or not one is 0."""
+    if len(shape) > MAX_RANK:
+        raise ShapeError(f"a tensor has at most {MAX_RANK} dims, as in NumPy; got {len(shape)}")
     if prod(extent for extent in shape if extent) >= ELEMENT_LIMIT:
         raise ShapeError(f"the shape {list(shape)} is too large; a tensor has below 2^60 elements")
 
@@ -183,7 +188,7 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """Constant folding by `reference`, for pure ops with one result."""
-        if not self.operands:
+        if not self.operands or self.placement is not None:
             return None
         for operand in self.operands:
             if not isinstance(operand.owner, ConstOp):

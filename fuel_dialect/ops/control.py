@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, UnitAttr, i1
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, UnitAttr, i1, i64
 from xdsl.dialects.utils import AbstractYieldOperation
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -511,6 +511,8 @@ class ScanOp(RegionOp):
 
     def verify_(self) -> None:
         end = cast(ScanYieldOp, terminator(self.body, ScanYieldOp, "scan"))
+        if self.length.type != i64:
+            raise VerifyException(f"scan: the length must be an i64, got {self.length}")
         if self.steps < 0:
             raise VerifyException(f"scan: the length must be >= 0, got {self.steps}")
         self._verify_inputs()

@@ -12,9 +12,10 @@ import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    EqAttrConstraint,
     VarConstraint,
     irdl_op_definition,
     operand_def,
@@ -360,7 +361,7 @@ class PowiOp(UnaryOp):
     name = "fuel.powi"
     WEIGHT: ClassVar[int] = 4
 
-    exponent = prop_def(IntegerAttr)
+    exponent = prop_def(IntegerAttr.constr(EqAttrConstraint(i32) | EqAttrConstraint(i64)))
 
 
 @irdl_op_definition

@@ -297,7 +297,10 @@ class ConcatOp(FuelOp):
 
 def int_tuple(attribute: Attribute) -> tuple[int, ...]:
     """The integers of an `array<i64: ...>` attribute."""
-    return cast("DenseArrayBase[IntegerType]", attribute).get_values()
+    array = cast("DenseArrayBase[IntegerType]", attribute)
+    if array.elt_type != i64:
+        raise GraphError(f"expected an array<i64: ...>, got {attribute}")
+    return array.get_values()
 
 
 def int_array(values: Sequence[int]) -> DenseArrayBase:

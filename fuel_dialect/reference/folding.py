@@ -19,6 +19,9 @@ from fuel_dialect.reference.constants import attribute, elements
 from fuel_dialect.reference.interpreter import evaluate_op
 from fuel_dialect.traits import Elementwise, FreeWhenContiguous, ViewOp
 
+SMALL = 64
+"""Elements up to which a constant may grow by folding."""
+
 
 def fold_constant(op: FuelOp, consts: Sequence[ConstOp]) -> Sequence[Attribute] | None:
     """The value of the result of `op`, whose operands are `consts`; None: leave the op alone."""
@@ -43,5 +46,7 @@ def _scalar(type: AnyTensor) -> AnyTensor:
 
 
 def _is_small(op: FuelOp, consts: Sequence[ConstOp]) -> bool:
-    types = [const.type for const in consts] + [tensor_type(result) for result in op.results]
-    return all(prod(type.get_shape()) <= FOLD_LIMIT for type in types)
+    """Whether folding makes no large constant, nor one much larger than what it is made of."""
+    read = [prod(const.type.get_shape()) for const in consts]
+    made = [prod(tensor_type(result).get_shape()) for result in op.results]
+    return max(*read, *made) <= FOLD_LIMIT and sum(made) <= max(sum(read), SMALL)

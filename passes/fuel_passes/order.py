@@ -55,10 +55,11 @@ def order_readers(block: Block) -> None:
     reuses = [(op, value) for op in block.ops for value in reused_values(op)]
     if not reuses:
         return
+    reusers = {op for op, _ in reuses}
     ops = list(block.ops)
     before = {op: direct_dependencies(op, block) for op in ops}
     for op, value in reuses:
-        readers = {use.operation for use in value.uses} - {op}
+        readers = {use.operation for use in value.uses} - {op, block.last_op, *reusers}
         for reader in readers:
             inside = block.find_ancestor_op_in_block(reader)
             if inside is not None and inside is not op and not reaches(before, inside, op):

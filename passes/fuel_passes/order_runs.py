@@ -40,7 +40,7 @@ def order_runs(block: Block) -> None:
     ends = [op for op in block.ops if op.has_trait(Leaf) or op.has_trait(IsTerminator)]
     fixed = set(ends)
     items = [op for op in block.ops if op not in fixed]
-    if len({device_of(op) for op in items}) <= 1:
+    if len({device_of(op) for op in items} - {None}) <= 1:
         return
     before = {
         op: [d for d in dict.fromkeys(direct_dependencies(op, block)) if d not in fixed]

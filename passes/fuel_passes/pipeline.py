@@ -23,7 +23,7 @@ from fuel_passes.order import OrderPass
 from fuel_passes.order_runs import OrderRunsPass
 from fuel_passes.plan_pass import PlanPass
 from fuel_passes.promote_dtypes import PromoteDtypesPass
-from fuel_passes.simplify import SimplifyPass
+from fuel_passes.simplify import SimplifyAfter, SimplifyPass
 from fuel_passes.strip_plan import StripPlanPass
 
 Variants = Literal["bake", "keep"]
@@ -66,8 +66,8 @@ class OptimizePass(ModulePass):
         return (
             StripPlanPass(),
             SimplifyPass(),
-            PromoteDtypesPass(topology=topology, precision=self.precision),
-            DecomposePass(topology=topology),
+            SimplifyAfter(PromoteDtypesPass(topology=topology, precision=self.precision)),
+            SimplifyAfter(DecomposePass(topology=topology)),
             FormKernelsPass(),
             ForkVariantsPass(topology=topology),
             PlanPass(topology, self.device, strict, ulps),

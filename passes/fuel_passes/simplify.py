@@ -34,5 +34,24 @@ class SimplifyPass(ModulePass):
         DeadCodeElimination().apply(ctx, op)
 
 
+@dataclass(frozen=True)
+class SimplifyAfter(ModulePass):
+    """
+    A pass that inserts ops, and `fuel-simplify` if it did.
+
+    What it inserted folds and merges at once, and not when the pipeline is applied again.
+    """
+
+    name = "fuel-simplify-after"
+
+    inner: ModulePass
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        before = _count(op)
+        self.inner.apply(ctx, op)
+        if _count(op) != before:
+            SimplifyPass().apply(ctx, op)
+
+
 def _count(module: ModuleOp) -> int:
     return sum(1 for _ in module.walk())

@@ -6,18 +6,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block
 
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp
 from fuel_passes.diagnostics import fail
 
 
 def functions(module: ModuleOp) -> Iterator[FuncOp]:
-    """The functions of a module that have a body."""
+    """
+    The functions of a module that hold ops of fuel.
+
+    Functions without any are left alone. Raises `FuelPassError` for one that mixes them with other
+    ops or has several blocks: effects and jumps are nothing that a plan could keep in order.
+    """
     for op in module.body.ops:
-        if isinstance(op, FuncOp) and op.body.blocks:
+        if isinstance(op, FuncOp) and _holds_fuel(op):
+            _check_straight(op)
             yield op
+
+
+def _holds_fuel(function: FuncOp) -> bool:
+    ops = [op for block in function.body.blocks for op in block.ops]
+    return any(isinstance(op, FuelOp) for op in ops) or (
+        len(ops) == 1 and isinstance(ops[0], ReturnOp)
+    )
+
+
+def _check_straight(function: FuncOp) -> None:
+    """Raise `FuelPassError` unless a function is one block of fuel ops and a return."""
+    name = function.sym_name.data
+    if len(function.body.blocks) > 1:
+        fail(
+            function,
+            f"@{name} has several blocks; fuel plans functions of one: use fuel.branch, fuel.scan",
+        )
+    for op in function.body.block.ops:
+        if not isinstance(op, FuelOp | ReturnOp):
+            fail(
+                op,
+                f"{op.name} is not an op of fuel; @{name} must hold fuel ops alone to be planned",
+            )
 
 
 def plan_blocks(module: ModuleOp) -> Iterator[Block]:

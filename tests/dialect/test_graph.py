@@ -237,7 +237,7 @@ def test_constant_errors():
     for bad, error, text in [
         (lambda: g.constant([1.0, 2.0], "f32", shape=(3,)), fuel.ShapeError, "shape element count"),
         (lambda: g.constant([[1], [2, 3]]), fuel.DTypeError, "cannot make a tensor"),
-        (lambda: g.constant("text"), fuel.DTypeError, "no dtype"),
+        (lambda: g.constant("text"), fuel.DTypeError, "expected a number"),
         (lambda: g.constant(np.uint16(3)), fuel.DTypeError, "uint16"),
         (lambda: g.constant(300, "ui8"), fuel.DTypeError, "does not fit ui8"),
         (lambda: g.constant([300], "ui8"), fuel.DTypeError, "cannot make a tensor"),
@@ -399,3 +399,73 @@ def test_shapes_that_no_machine_can_address(shape):
             make()
     assert g.inputs == ()
     g.input((2**60 - 1,), "f64")
+
+
+def finalised_twice(g, x):
+    exit = x.relu()
+    merge = exit.exp()
+    builder = g.open_branch(x).add_arm(exit)
+    assert builder.finalize(merge) is None
+    builder.finalize(merge)
+
+
+NUMBERS = "expected a number or an array of numbers"
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "text"),
+    [
+        (lambda g, x: g.branch(x, lambda a: a), fuel.GraphError, "arms must be a list of func"),
+        (lambda g, x: g.branch(x, [3]), fuel.GraphError, "list of functions, arm 0 is a int"),
+        (lambda g, x: g.branch(x, [abs], id=3), fuel.GraphError, "id must be a string, got 3"),
+        (lambda g, x: g.branch(x, [abs, abs], [1, 2]), fuel.GraphError, "a target is text .* 1$"),
+        (lambda g, x: g.branch(x, [abs], "cpu"), fuel.GraphError, "must be a list .* 'cpu'$"),
+        (lambda g, x: g.branch(x, [abs] * 3, "cpu"), fuel.GraphError, "must be a list .* 'cpu'$"),
+        (lambda g, x: g.open_branch(None), fuel.GraphError, "diverge is a NoneType"),
+        (lambda g, x: g.open_branch(x).add_arm(3), fuel.GraphError, "arm 0 is a int"),
+        (lambda g, x: g.open_branch(x).add_arm(x, 3), fuel.GraphError, "a target is text"),
+        (lambda g, x: g.open_branch(x).finalize(None), fuel.GraphError, "reconverge is a None"),
+        (finalised_twice, fuel.GraphError, "was already finalised"),
+        (lambda g, x: g.weight(3, (2,)), fuel.GraphError, "weight: a name is a .*string.* got 3"),
+        (lambda g, x: g.weight([], (2,)), fuel.GraphError, "weight: a name is a non-empty string"),
+        (lambda g, x: g.build(x, name=""), fuel.GraphError, "build: a name is a non-empty string"),
+        (lambda g, x: g.build(x, name=None), fuel.GraphError, "build: a name .* got None"),
+        (
+            lambda g, x: g.scan(lambda c, _: (c, None), x, length=True),
+            fuel.DTypeError,
+            "length must be an integer, got True",
+        ),
+        (lambda g, x: g.constant([1.5], "i32"), fuel.DTypeError, "1.5 .* i32.*not representable"),
+        (lambda g, x: g.constant(np.array(1.5), "i32"), fuel.DTypeError, "not representable"),
+        (lambda g, x: g.constant(np.array([-1]), "ui32"), fuel.DTypeError, "-1 does not fit ui32"),
+        (lambda g, x: g.constant([np.nan], "i64"), fuel.DTypeError, "not representable|NaN"),
+        (lambda g, x: g.constant([2.0**63], "i64"), fuel.DTypeError, "not representable|large"),
+        (lambda g, x: g.constant(np.array([2]), "i1"), fuel.DTypeError, "2 does not fit i1"),
+        (lambda g, x: g.constant(None), fuel.DTypeError, NUMBERS),
+        (lambda g, x: g.constant(None, "f32"), fuel.DTypeError, NUMBERS),
+        (lambda g, x: g.constant("a"), fuel.DTypeError, NUMBERS),
+        (lambda g, x: g.constant("1.5", "f32"), fuel.DTypeError, NUMBERS),
+        (lambda g, x: g.constant([1, None]), fuel.DTypeError, NUMBERS),
+        (lambda g, x: g.constant(np.array([1j]), "f32"), fuel.DTypeError, NUMBERS),
+    ],
+)
+def test_wrong_arguments_are_refused_with_a_sentence(build, error, text):
+    g = fuel.Graph()
+    x = g.input((2,))
+    with pytest.raises(error, match=text):
+        build(g, x)
+
+
+def test_array_constants_whose_values_fit_an_integer_dtype_are_kept():
+    g = fuel.Graph()
+    cases = [
+        (np.array([1.0, -2.0]), "i32", [1, -2]),
+        (np.array([1.0, 2.0], ml_dtypes.bfloat16), "ui8", [1, 2]),
+        (np.array([2**32 - 1], np.uint64), "ui32", [2**32 - 1]),
+        ([2**63 - 1, -(2**63)], "i64", [2**63 - 1, -(2**63)]),
+        (np.array([1, 0]), "i1", [True, False]),
+        (np.zeros((0,)), "i8", []),
+    ]
+    results = evaluate(g.build([g.constant(value, dtype) for value, dtype, _ in cases]))
+    for (_, _, expected), result in zip(cases, results, strict=True):
+        assert result.tolist() == expected

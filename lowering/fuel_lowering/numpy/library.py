@@ -25,7 +25,8 @@ NOTHING = Recipe(())
 
 
 def _contiguize(b: Builder, op: Operation, xs: Sequence[Ref]) -> Ref:
-    return b.step(COPY, xs[0])
+    is_row_major = xs[0].is_whole and xs[0].layout.is_contiguous
+    return xs[0] if is_row_major else b.step(COPY, xs[0])
 
 
 def _concat(b: Builder, op: shape.ConcatOp, xs: Sequence[Ref]) -> Ref:
@@ -95,7 +96,9 @@ def _matmul(b: Builder, op: linear_algebra.MatmulOp, xs: Sequence[Ref]) -> Ref:
     result = tensor_type(op.result).get_shape()
     lhs, rhs, written = _grouped(b, whole(lhs), rhs)
     fills = None if written == result else lambda y: y.reshape(written)
-    is_gemm = len(written) == 2 and lhs.dtype.kind == "f"
+    # BLAS skips a factor of 0 where an operand is one element, and loses NaN and inf.
+    is_one = 1 in (prod(lhs.shape), prod(rhs.shape))
+    is_gemm = len(written) == 2 and lhs.dtype.kind == "f" and not is_one
     line = "{0}.dot({1}, {y})" if is_gemm else "matmul({0}, {1}, {y})"
     product = b.step(Recipe((line,)), lhs, rhs, shape=result, fills=fills)
     return b.narrow(product, xs[0].dtype)
