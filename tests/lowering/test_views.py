@@ -126,8 +126,8 @@ LARGE: dict[str, tuple[tuple[int, ...], View]] = {
     "flipped": ((2, 1, 70_000), lambda x: x.flip(2)),
     "sliced behind 1": ((2, 1, 300, 301), lambda x: x[:, :, 1:]),
     "between ones": ((1, 2, 1, 300, 1, 301), lambda x: x[:, :, :, 1:, :, 1:].flip(5)),
-    "ones last": ((300, 1, 301, 1), lambda x: x[:, :, 2:]),
-    "reshaped by a copy": ((3, 300, 101), lambda x: x.permute((2, 0, 1)).reshape((303, 300))),
+    "ones last": ((500, 1, 301, 1), lambda x: x[:, :, 2:]),
+    "reshaped by a copy": ((3, 500, 101), lambda x: x.permute((2, 0, 1)).reshape((303, 500))),
 }
 
 
