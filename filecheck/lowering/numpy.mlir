@@ -47,10 +47,10 @@ func.func @sums(%x: tensor<9x4xf32>, %h: tensor<4xf32>) -> (tensor<4xf32>, tenso
 // A row kernel: a function for a tile of rows, which the threads of the pool share.
 // CHECK:      # rows_0: 1 kernel
 // CHECK:      def rows_0(x, g, scratch):
-// CHECK:          # reduction mul_scalar_softmax_last_dim_mul: f32[512,256], f32[256] -> f32[512,256]
-// CHECK-NEXT:     y = empty((512, 256), f32)
+// CHECK:          # reduction mul_scalar_softmax_last_dim_mul: f32[1000,256], f32[256] -> f32[1000,256]
+// CHECK-NEXT:     y = empty((1000, 256), f32)
 // CHECK-NEXT:     def mul_scalar_softmax_last_dim_mul_tile(i, slot):
-// CHECK-NEXT:         rows = slice(i * 256, (i + 1) * 256)
+// CHECK-NEXT:         rows = slice(i * 500, (i + 1) * 500)
 // CHECK-NEXT:         x_t = x[rows]
 // CHECK-NEXT:         y_t = y[rows]
 // CHECK-NEXT:         (t, t_1) = tiles[slot]
@@ -63,10 +63,10 @@ func.func @sums(%x: tensor<9x4xf32>, %h: tensor<4xf32>) -> (tensor<4xf32>, tenso
 // CHECK-NEXT:         multiply(y_t, g, y_t)
 // CHECK-NEXT:     pool.run(mul_scalar_softmax_last_dim_mul_tile, 2)
 // CHECK-NEXT:     return (y,)
-func.func @rows(%x: tensor<512x256xf32>, %g: tensor<256xf32>) -> tensor<512x256xf32> {
-  %d = fuel.mul_scalar %x {scalar = 2.0 : f64} : tensor<512x256xf32>
-  %s = fuel.softmax_last_dim %d : tensor<512x256xf32>
-  %b = fuel.broadcast_to %g : tensor<256xf32> -> tensor<512x256xf32>
-  %y = fuel.mul %s, %b : tensor<512x256xf32>
-  func.return %y : tensor<512x256xf32>
+func.func @rows(%x: tensor<1000x256xf32>, %g: tensor<256xf32>) -> tensor<1000x256xf32> {
+  %d = fuel.mul_scalar %x {scalar = 2.0 : f64} : tensor<1000x256xf32>
+  %s = fuel.softmax_last_dim %d : tensor<1000x256xf32>
+  %b = fuel.broadcast_to %g : tensor<256xf32> -> tensor<1000x256xf32>
+  %y = fuel.mul %s, %b : tensor<1000x256xf32>
+  func.return %y : tensor<1000x256xf32>
 }
