@@ -58,11 +58,9 @@ class InlineOnlyArm(RewritePattern):
 
 def device_around(op: Operation) -> DeviceAttr:
     """Where ops run that stand beside an op: on the device of the arm around it, or the host."""
-    parent = op.parent_op()
-    if not isinstance(parent, BranchOp) or op.parent_region() is None:
+    parent, region = op.parent_op(), op.parent_region()
+    if not isinstance(parent, BranchOp) or region is None:
         return DeviceAttr.of(HOST)
-    region = op.parent_region()
-    assert region is not None
     return parent.arms.data[parent.get_region_index(region)].target.device
 
 

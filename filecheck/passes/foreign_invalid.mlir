@@ -26,6 +26,22 @@ func.func @mixed(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// In an arm neither.
+// CHECK: test.op is not an op of fuel; @arm must hold fuel ops alone to be planned
+func.func @arm(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = fuel.branch "d0"(%a = %x : tensor<4xf32>) -> tensor<4xf32>
+  arm on #fuel.target<cpu, "numpy"> {
+    "test.op"(%a) : (tensor<4xf32>) -> ()
+    fuel.yield %a : tensor<4xf32>
+  }
+  arm on #fuel.target<cpu, "numpy"> {
+    fuel.yield %a : tensor<4xf32>
+  }
+  func.return %y : tensor<4xf32>
+}
+
+// -----
+
 // What holds nothing of fuel is left alone.
 // CHECK: func.func @other
 // CHECK-NEXT: %0 = arith.addi

@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block
 
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp
+from fuel_dialect.ops.control import BranchOp, YieldOp
 from fuel_passes.diagnostics import fail
 
 
@@ -35,19 +35,24 @@ def _holds_fuel(function: FuncOp) -> bool:
 
 
 def _check_straight(function: FuncOp) -> None:
-    """Raise `FuelPassError` unless a function is one block of fuel ops and a return."""
+    """Raise `FuelPassError` unless a function is one block of fuel ops, in its arms too."""
     name = function.sym_name.data
     if len(function.body.blocks) > 1:
         fail(
             function,
             f"@{name} has several blocks; fuel plans functions of one: use fuel.branch, fuel.scan",
         )
-    for op in function.body.block.ops:
-        if not isinstance(op, FuelOp | ReturnOp):
-            fail(
-                op,
-                f"{op.name} is not an op of fuel; @{name} must hold fuel ops alone to be planned",
-            )
+    pending = [function.body.block]
+    while pending:
+        for op in pending.pop().ops:
+            if isinstance(op, BranchOp):
+                pending += [region.block for region in op.arm_regions]
+            elif not isinstance(op, FuelOp | ReturnOp | YieldOp):
+                fail(
+                    op,
+                    f"{op.name} is not an op of fuel; @{name} must hold fuel ops alone to be "
+                    "planned",
+                )
 
 
 def plan_blocks(module: ModuleOp) -> Iterator[Block]:
