@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from fuel_dialect import dtypes
 from fuel_dialect.ops.base import AnyTensor
 
 if TYPE_CHECKING:
@@ -40,3 +41,97 @@ class LoweredRun:
     weights: Mapping[str, WeightUse]
     scratch: bool
     kernels: int
+
+
+# Kernels of devices with memory of their own.
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One buffer of a device kernel: flat, contiguous, bound by position."""
+
+    name: str
+    dtype: str
+    """A name of `fuel_dialect.dtypes`."""
+    elements: int
+    writes: bool
+    aligned: bool = True
+    """Whether every launch passes it at a multiple of 16 bytes."""
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """
+    One kernel as complete source text: a Triton module or a GLSL shader.
+
+    `scalars` are 32-bit integers that follow the buffers. `options` belong to the target, such as
+    Triton's `num_warps`.
+    """
+
+    name: str
+    source: str
+    parameters: tuple[Parameter, ...]
+    scalars: tuple[str, ...] = ()
+    options: tuple[tuple[str, int], ...] = ()
+
+
+BufferRole = Literal["input", "output", "temporary", "constant", "weight", "status"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """
+    Memory that the launches of a run are bound to.
+
+    `index` says which input or output of the run it is; `key` names a constant of the run, or a
+    weight as the weights file does. A status is one i32 that is zero when a run begins; a kernel
+    that meets an index out of range writes the number, from 1, of the op in `DeviceRun.checks`.
+    """
+
+    role: BufferRole
+    dtype: str
+    elements: int
+    index: int = 0
+    key: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """What the elements take."""
+        return self.elements * dtypes.BY_NAME[self.dtype].itemsize
+
+
+@dataclass(frozen=True)
+class Launch:
+    """
+    A kernel of a run, bound to buffers of the run.
+
+    `offsets` are the first element of each buffer. `grid` counts workgroups.
+    """
+
+    kernel: int
+    buffers: tuple[int, ...]
+    offsets: tuple[int, ...]
+    scalars: tuple[int, ...]
+    grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class DeviceRun:
+    """One run as launches on a device; what is launched later may read what was written before."""
+
+    entry: str
+    target: str
+    kernels: tuple[DeviceKernel, ...]
+    buffers: tuple[Buffer, ...]
+    launches: tuple[Launch, ...]
+    inputs: tuple[AnyTensor, ...]
+    outputs: tuple[AnyTensor, ...]
+    constants: Mapping[str, np.ndarray[Any, Any]]
+    weights: Mapping[str, WeightUse]
+    checks: tuple[str, ...] = ()
+    """The ops whose indices are checked, as an error names them."""
+
+    @property
+    def source(self) -> str:
+        """The text of all kernels."""
+        return "\n\n".join(kernel.source.strip("\n") for kernel in self.kernels) + "\n"
