@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Devices with memory of their own: what they share, whatever their driver."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from fuel_dialect.errors import DeviceUnavailable, OutOfMemory
+from fuel_runtime.devices.arrays import DeviceArray
+from fuel_runtime.devices.pool import Lease, Pool, size_class
+from fuel_runtime.devices.runs import LoadedRun, Recordings, Weights, array_bytes
+
+if TYPE_CHECKING:
+    from fuel_dialect.attributes import TargetAttr
+    from fuel_dialect.ops.control import RunOp
+    from fuel_lowering.kernels import DeviceKernel, DeviceRun, LoweredRun
+    from fuel_runtime.devices.interface import Driver, Limits
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+Lower = Callable[["RunOp", str], "DeviceRun"]
+
+
+@dataclass
+class Traffic:
+    """Bytes that a device took in and gave out since it was opened."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+class BufferDevice:
+    """
+    A device whose values are `DeviceArray`s.
+
+    One lock guards it. What ends while somebody else holds the lock waits for the next use.
+    """
+
+    def __init__(self, target: TargetAttr, driver: Driver, lower: Lower):
+        self.target = target
+        self.driver = driver
+        self.lock = Lock()
+        self.traffic = Traffic()
+        self._lower = lower
+        self._pool = Pool(driver)
+        self._runs: weakref.WeakSet[LoadedRun] = weakref.WeakSet()
+        self._workspaces: weakref.WeakSet[Lease] = weakref.WeakSet()
+        self._ended: deque[Recordings] = deque()
+        self._is_open = True
+        _OPEN.add(self)
+
+    @property
+    def identity(self) -> str:
+        """What the hardware is called."""
+        return self.driver.identity
+
+    @property
+    def limits(self) -> Limits:
+        """What it cannot do."""
+        return self.driver.limits
+
+    def free_bytes(self) -> int | None:
+        """What the device has left, and what is kept for later values."""
+        with self.lock:
+            self.check_open()
+            self._collect()
+            free = self.driver.free_bytes()
+            return None if free is None else free + self._pool.idle_bytes
+
+    def total_bytes(self) -> int | None:
+        """All its memory."""
+        return self.driver.total_bytes()
+
+    # Runs.
+
+    def lower(self, run: RunOp, entry: str) -> DeviceRun:
+        """Turn a run into kernels. Raises `LoweringError`."""
+        return self._lower(run, entry)
+
+    def load(
+        self, lowered: Sequence[LoweredRun | DeviceRun], weights: Mapping[str, Array]
+    ) -> Mapping[str, LoadedRun]:
+        """Compile kernels, each once; memory is taken by the first call that needs it."""
+        runs = cast("Sequence[DeviceRun]", lowered)
+        shared = Weights(self, weights)
+        loaded: dict[DeviceKernel, Any] = {}
+        with self.lock:
+            self.check_open()
+            for kernel in dict.fromkeys(kernel for run in runs for kernel in run.kernels):
+                loaded[kernel] = self.driver.load(kernel)
+        found = {run.entry: LoadedRun(self, run, loaded, shared) for run in runs}
+        self._runs.update(found.values())
+        return found
+
+    def dispose(self, recordings: Recordings) -> None:
+        """Give recordings up of a run that is gone: now, or when the device is used next."""
+        self._ended.append(recordings)
+        if self.lock.acquire(blocking=False):
+            try:
+                if self._is_open:
+                    self._collect()
+            finally:
+                self.lock.release()
+
+    # Values.
+
+    def receive(self, value: Array | DeviceArray) -> DeviceArray:
+        """A value as one that lives here; one of another device comes through the host."""
+        if not isinstance(value, DeviceArray):
+            return self.put(value)
+        return value if value.owner is self else self.put(value.owner.get(value))
+
+    def put(self, array: Array) -> DeviceArray:
+        """A copy of an array of the host."""
+        with self.lock:
+            self.check_open()
+            return DeviceArray(self, self.upload(array), array.shape, array.dtype)
+
+    def get(self, array: DeviceArray) -> Array:
+        """A new array of the host with the elements of one of this device."""
+        host = np.empty(array.shape, array.dtype)
+        with self.lock:
+            self.check_open()
+            if host.size:
+                self.driver.read(array.lease.memory.handle, host.reshape(-1).view(np.uint8))
+                self.traffic.bytes_out += host.nbytes
+        return host
+
+    def copy(self, array: DeviceArray) -> DeviceArray:
+        """Another array of this device with the same elements."""
+        with self.lock:
+            self.check_open()
+            lease = self.take(array.nbytes)
+            if array.nbytes:
+                self.driver.copy(array.lease.memory.handle, lease.memory.handle, array.nbytes)
+        return DeviceArray(self, lease, array.shape, array.dtype)
+
+    def synchronise(self) -> None:
+        """Wait until everything that was asked for is done."""
+        with self.lock:
+            self.check_open()
+            self.driver.synchronise()
+
+    # Memory; under the lock.
+
+    def upload(self, array: Array) -> Lease:
+        """Memory with the elements of an array of the host."""
+        lease = self.take(array_bytes(array.shape, array.dtype))
+        if array.size:
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.driver.write(lease.memory.handle, flat)
+            self.traffic.bytes_in += flat.nbytes
+        return lease
+
+    def take(self, bytes: int) -> Lease:
+        """Memory for so many bytes; what is kept for later goes before there is none."""
+        lease = self._pool.find(bytes)
+        if lease is not None:
+            return lease
+        self._discard_ended()
+        try:
+            return self._pool.allocate(bytes)
+        except OutOfMemory:
+            self._trim()
+        return self._pool.allocate(bytes)
+
+    def workspace(self, sizes: Mapping[int, int]) -> dict[int, Lease]:
+        """
+        Memory for the temporaries of a run, by key.
+
+        Runs share it: one begins when the one before has ended.
+        """
+        shared = sorted(self._workspaces, key=lambda lease: lease.memory.number)
+        found: dict[int, Lease] = {}
+        for key, bytes in sizes.items():
+            size = size_class(bytes)
+            lease = next((lease for lease in shared if lease.memory.bytes == size), None)
+            if lease is None:
+                lease = self.take(bytes)
+                self._workspaces.add(lease)
+            else:
+                shared.remove(lease)
+            found[key] = lease
+        return found
+
+    def _collect(self) -> None:
+        self._discard_ended()
+        self._pool.collect()
+
+    def _discard_ended(self) -> None:
+        while self._ended:
+            recordings = self._ended.popleft()
+            while recordings:
+                self.driver.discard(recordings.popitem()[1])
+
+    def _trim(self) -> None:
+        """Give all memory back that no value lies in; recordings may hold it, so they go too."""
+        self.driver.synchronise()
+        self._discard_ended()
+        for run in list(self._runs):
+            run.forget()
+        self._pool.trim()
+
+    # The end.
+
+    def check_open(self) -> None:
+        """Raise `DeviceUnavailable` if the device is closed."""
+        if not self._is_open:
+            raise DeviceUnavailable(f"{self.target.device} is closed")
+
+    def close(self) -> None:
+        """Give up recordings, then memory, then the driver; once."""
+        with self.lock:
+            if not self._is_open:
+                return
+            self._trim()
+            self._is_open = False
+            self.driver.close()
+
+    def __repr__(self) -> str:
+        return f"<BufferDevice {self.target}: {self.identity}>"
+
+
+_OPEN: weakref.WeakSet[BufferDevice] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close devices while the libraries under them still stand; values that are left are void."""
+    for device in list(_OPEN):
+        device.close()

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Memory of a device that is taken, given back and taken again.
+
+What is given back is kept, by size class, and the last that came back goes out first: a program
+that is called again and again gets the same memory each time, so that its recordings fit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuel_runtime.devices.interface import Driver
+
+GRANULE = 256
+"""The smallest size, of which all are multiples."""
+
+STEPS = 8
+"""Sizes between a power of two and the next; at most an eighth of memory is taken in vain."""
+
+_NUMBERS = count(1)
+
+
+def size_class(bytes: int) -> int:
+    """The size of the memory that so many bytes are given."""
+    below = 1 << (max(bytes - 1, 1).bit_length() - 1)
+    step = max(GRANULE, below // STEPS)
+    return -(-max(bytes, 1) // step) * step
+
+
+class Memory:
+    """A piece of memory; `number` is no other's, also of memory that is gone."""
+
+    __slots__ = ("bytes", "handle", "number")
+
+    def __init__(self, handle: Any, bytes: int):
+        self.handle = handle
+        self.bytes = bytes
+        self.number = next(_NUMBERS)
+
+
+class Lease:
+    """The use of some memory; it goes back to its pool with the last reference to this."""
+
+    __slots__ = ("__weakref__", "_returned", "memory")
+
+    def __init__(self, memory: Memory, returned: deque[Memory]):
+        self.memory = memory
+        self._returned = returned
+
+    def __del__(self) -> None:
+        # Appending is atomic and takes no lock: this may run anywhere, also in a collection that
+        # starts while the same thread holds the lock of the device.
+        self._returned.append(self.memory)
+
+
+class Pool:
+    """The memory of one device; all but the end of a lease happens under the device's lock."""
+
+    def __init__(self, driver: Driver):
+        self._driver = driver
+        self._idle: dict[int, list[Memory]] = {}
+        self._returned: deque[Memory] = deque()
+        self.idle_bytes = 0
+
+    def find(self, bytes: int) -> Lease | None:
+        """Idle memory for so many bytes, if there is any."""
+        self.collect()
+        idle = self._idle.get(size_class(bytes))
+        if not idle:
+            return None
+        memory = idle.pop()
+        self.idle_bytes -= memory.bytes
+        return Lease(memory, self._returned)
+
+    def allocate(self, bytes: int) -> Lease:
+        """New memory. Raises `OutOfMemory`."""
+        size = size_class(bytes)
+        return Lease(Memory(self._driver.allocate(size), size), self._returned)
+
+    def collect(self) -> None:
+        """Take in what came back."""
+        while self._returned:
+            memory = self._returned.popleft()
+            self._idle.setdefault(memory.bytes, []).append(memory)
+            self.idle_bytes += memory.bytes
+
+    def trim(self) -> None:
+        """Give idle memory back to the device; nothing recorded may use it."""
+        self.collect()
+        for idle in self._idle.values():
+            for memory in idle:
+                self._driver.free(memory.handle)
+        self._idle.clear()
+        self.idle_bytes = 0

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Runs on a device: bound to memory, recorded, replayed.
+
+A recording holds the memory of inputs and results. Calls that come with other memory make other
+recordings; the last `MOST_RECORDINGS` are kept.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import IndexOutOfRange, LoweringError
+from fuel_runtime.devices.arrays import DeviceArray
+from fuel_runtime.devices.interface import BoundLaunch
+
+if TYPE_CHECKING:
+    from fuel_dialect.ops.base import AnyTensor
+    from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch
+    from fuel_runtime.devices.buffers import BufferDevice
+    from fuel_runtime.devices.pool import Lease
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+MOST_RECORDINGS = 8
+STATUS_BYTES = 4
+
+Recordings = OrderedDict[tuple[int, ...], Any]
+Shape = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+class Weights:
+    """The weights of one executable on one device: each comes there once, when it is needed."""
+
+    def __init__(self, device: BufferDevice, arrays: Mapping[str, Array]):
+        self._device = device
+        self._arrays = arrays
+        self._leases: dict[str, Lease] = {}
+
+    def __getitem__(self, key: str) -> Lease:
+        lease = self._leases.get(key)
+        if lease is None:
+            lease = self._leases[key] = self._device.upload(self._arrays[key])
+        return lease
+
+
+class LoadedRun:
+    """A run of an executable on a device; calls of several threads follow one another."""
+
+    def __init__(
+        self,
+        device: BufferDevice,
+        run: DeviceRun,
+        kernels: Mapping[DeviceKernel, Any],
+        weights: Weights,
+    ):
+        _check_sizes(device, run)
+        self._device = device
+        self._run = run
+        self._kernels = [kernels[kernel] for kernel in run.kernels]
+        self._weights = weights
+        self._outputs = [_shape_of(type) for type in run.outputs]
+        self._fixed: dict[int, Lease] | None = None
+        self._status: Lease | None = None
+        self._recordings: Recordings = OrderedDict()
+        ended = weakref.finalize(self, device.dispose, self._recordings)
+        ended.atexit = False
+
+    def __call__(self, *values: DeviceArray) -> tuple[DeviceArray, ...]:
+        """New arrays. Raises `IndexOutOfRange` or `OutOfMemory`."""
+        device = self._device
+        with device.lock:
+            device.check_open()
+            if self._fixed is None:
+                self._fixed = self._prepared()
+            outputs = tuple(
+                DeviceArray(device, device.take(array_bytes(shape, dtype)), shape, dtype)
+                for shape, dtype in self._outputs
+            )
+            self._replay(values, outputs, self._fixed)
+        return outputs
+
+    def _replay(
+        self,
+        values: Sequence[DeviceArray],
+        outputs: Sequence[DeviceArray],
+        fixed: Mapping[int, Lease],
+    ) -> None:
+        driver, status = self._device.driver, self._status
+        key = tuple(array.lease.memory.number for array in (*values, *outputs))
+        recording = self._recordings.get(key)
+        if recording is None and self._run.launches:
+            recording = self._record(key, values, outputs, fixed)
+        if status is not None:
+            driver.zero(status.memory.handle, STATUS_BYTES)
+        if recording is not None:
+            self._recordings.move_to_end(key)
+            driver.replay(recording)
+        if status is not None:
+            self._check(status)
+
+    def _record(
+        self,
+        key: tuple[int, ...],
+        values: Sequence[DeviceArray],
+        outputs: Sequence[DeviceArray],
+        fixed: Mapping[int, Lease],
+    ) -> Any:
+        arrays = {"input": values, "output": outputs}
+        handles = [
+            (arrays[b.role][b.index].lease if b.role in arrays else fixed[i]).memory.handle
+            for i, b in enumerate(self._run.buffers)
+        ]
+        driver = self._device.driver
+        recording = driver.record([self._bound(launch, handles) for launch in self._run.launches])
+        self._recordings[key] = recording
+        if len(self._recordings) > MOST_RECORDINGS:
+            driver.discard(self._recordings.popitem(last=False)[1])
+        return recording
+
+    def _bound(self, launch: Launch, handles: Sequence[Any]) -> BoundLaunch:
+        buffers = [self._run.buffers[i] for i in launch.buffers]
+        return BoundLaunch(
+            self._kernels[launch.kernel],
+            tuple(handles[i] for i in launch.buffers),
+            tuple(o * _itemsize(b) for o, b in zip(launch.offsets, buffers, strict=True)),
+            launch.scalars,
+            launch.grid,
+        )
+
+    def _prepared(self) -> dict[int, Lease]:
+        """The memory of all buffers that are the same in every call."""
+        device, run = self._device, self._run
+        fixed: dict[int, Lease] = {}
+        sizes: dict[int, int] = {}
+        for index, buffer in enumerate(run.buffers):
+            if buffer.role == "constant":
+                fixed[index] = device.upload(run.constants[buffer.key])
+            elif buffer.role == "weight":
+                fixed[index] = self._weights[buffer.key]
+            elif buffer.role == "status":
+                self._status = fixed[index] = device.take(STATUS_BYTES)
+            elif buffer.role == "temporary":
+                sizes[index] = buffer.bytes
+        fixed.update(device.workspace(sizes))
+        return fixed
+
+    def _check(self, status: Lease) -> None:
+        """Wait for the run, and raise if one of its indices was out of range."""
+        word = np.zeros(STATUS_BYTES, np.uint8)
+        self._device.driver.read(status.memory.handle, word)
+        number = int(word.view("<i4")[0])
+        if number:
+            raise IndexOutOfRange(
+                f"{self._run.checks[number - 1]}: an index is out of range "
+                f"(on {self._device.target.device})"
+            )
+
+    def forget(self) -> None:
+        """Give the recordings up; under the device's lock."""
+        while self._recordings:
+            self._device.driver.discard(self._recordings.popitem()[1])
+
+
+def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
+    """What the elements of an array take."""
+    bytes = dtype.itemsize
+    for extent in shape:
+        bytes *= extent
+    return bytes
+
+
+def _shape_of(type: AnyTensor) -> Shape:
+    return tuple(type.get_shape()), dtypes.of_type(type).numpy
+
+
+def _itemsize(buffer: Buffer) -> int:
+    return dtypes.BY_NAME[buffer.dtype].itemsize
+
+
+def _check_sizes(device: BufferDevice, run: DeviceRun) -> None:
+    """Raise `LoweringError` if a buffer is larger than the device can give to a kernel."""
+    most = device.limits.largest_buffer_bytes
+    if most is None:
+        return
+    for buffer in run.buffers:
+        if buffer.bytes > most:
+            raise LoweringError(
+                f"{run.entry}: {buffer.role} {buffer.key or buffer.index} is {buffer.elements} "
+                f"elements of {buffer.dtype}, {buffer.bytes:,} bytes; a kernel on "
+                f"{device.target.device} can be given {most:,}"
+            )
