@@ -30,7 +30,8 @@ class LoweredRun:
     `source` defines `entry(*inputs)`, or `entry(*inputs, scratch)` and `entry_scratch()` where
     `scratch` is set: the latter allocates one workspace, which serves one call at a time. The
     function returns a tuple of fresh arrays that share no memory with anything. `constants` and
-    `weights` are names the source reads.
+    `weights` are names the source reads. A workspace takes `scratch_bytes`, and `slot_bytes` for
+    each thread of the pool.
     """
 
     entry: str
@@ -41,6 +42,12 @@ class LoweredRun:
     weights: Mapping[str, WeightUse]
     scratch: bool
     kernels: int
+    scratch_bytes: int = 0
+    slot_bytes: int = 0
+
+    def workspace_bytes(self, threads: int) -> int:
+        """What one workspace takes."""
+        return self.scratch_bytes + threads * self.slot_bytes
 
 
 # Kernels of devices with memory of their own.

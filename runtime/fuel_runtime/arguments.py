@@ -7,7 +7,7 @@ The generated driver looks at well-formed NumPy arguments itself; everything els
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -20,6 +20,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import text_of
 from fuel_dialect.errors import ArgumentError, DTypeError, ProgramError
 from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor
+from fuel_runtime.devices.arrays import DeviceArray
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from fuel_dialect.dtypes import DType
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Value = Array | DeviceArray
 
 
 class Missing:
@@ -145,11 +147,13 @@ def bind(
     positional: Sequence[object],
     rest: Sequence[object],
     named: Mapping[str, object],
-) -> tuple[Array, ...]:
+    mobile: Collection[int] = (),
+) -> tuple[Value, ...]:
     """
     The arrays of a call, in order: `positional` holds `MISSING` for what was not given so.
 
-    `rest` are positional arguments beyond the last, `named` those given by keyword. Raises
+    `rest` are positional arguments beyond the last, `named` those given by keyword. Arrays of a
+    device stay there at the positions in `mobile`, and come to the host elsewhere. Raises
     `ArgumentError` that names the argument, what was expected and what was given.
     """
     given = [value for value in positional if value is not MISSING]
@@ -164,7 +168,9 @@ def bind(
         values[name] = value
     check_names(signature, values)
     return tuple(
-        as_array(values[port.name], port, f"{entry}: argument {index} ({port.name})")
+        (as_value if index in mobile else as_array)(
+            values[port.name], port, f"{entry}: argument {index} ({port.name})"
+        )
         for index, port in enumerate(ports)
     )
 
@@ -187,6 +193,15 @@ def _takes(signature: Signature) -> str:
     if not ports:
         return "no arguments"
     return f"{len(ports)} argument{'s' * (len(ports) > 1)} ({', '.join(map(str, ports))})"
+
+
+def as_value(value: object, port: Port, label: str) -> Value:
+    """An array of a device as it is, if it has the port's dtype and shape; else `as_array`."""
+    if not isinstance(value, DeviceArray):
+        return as_array(value, port, label)
+    if value.shape == port.shape and value.dtype == port.numpy:
+        return value
+    raise _mismatch(value, port, label)
 
 
 def as_array(value: object, port: Port, label: str) -> Array:
@@ -238,7 +253,7 @@ def _read(value: object, port: Port, label: str) -> Array:
     )
 
 
-def _mismatch(array: Array, port: Port, label: str, given: str | None = None) -> ArgumentError:
+def _mismatch(array: Value, port: Port, label: str, given: str | None = None) -> ArgumentError:
     try:
         dtype = dtypes.of(array.dtype).name
     except DTypeError:

@@ -21,7 +21,7 @@ from fuel_dialect.errors import ArgumentError, DecisionError, FuelError, WeightE
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.memory import WeightOp
-from fuel_runtime.arguments import Port, Signature, bind, describe
+from fuel_runtime.arguments import Port, Signature, Value, bind, describe
 from fuel_runtime.session import Session, find_function, load_program
 from fuel_runtime.weights import check_storable, load_arrays, save_arrays
 
@@ -55,6 +55,8 @@ examples:
   fuel-run mlp.mlir x.npz --out y.safetensors         keep the results
   fuel-run block.mlir --random 0 --variants keep --report --force d0=1
                                                       run the second way to compute decision d0
+  fuel-run mlp.mlir --random 0 --devices cpu,vulkan:0,cuda:0 --emulate cuda:0 --report
+                                                      spread it over devices, one of them emulated
 
 Exit code 0, or 2 after one line on the standard error that says what is wrong. The file of --out is
 complete before anything is printed: it stays if the standard output cannot be written.
@@ -82,7 +84,18 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--random": {"type": _seed, "metavar": "SEED", "help": "make up arguments from a seed"},
     "--entry": {"default": "main", "metavar": "NAME", "help": "the function (main)"},
     "--weights": {"metavar": "FILE", "help": "a .safetensors or .npz file of the weights"},
-    "--devices": {"default": "cpu", "metavar": "LIST", "help": "cpu (default), or auto"},
+    "--devices": {
+        "default": "cpu",
+        "metavar": "LIST",
+        "help": "such as cpu,cuda:0,vulkan:0 (default: cpu), or auto for what this machine has",
+    },
+    "--emulate": {"metavar": "LIST", "help": "those of the devices to emulate, such as cuda:0"},
+    "--place": {
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=DEVICE",
+        "help": "run an op (matmul), what gives a value, or a kernel there; may be repeated",
+    },
     "--force": {
         "action": "append",
         "default": [],
@@ -101,7 +114,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "run the program as it is, such as one that xdsl-opt -p fuel-optimize wrote",
     },
     "--out": {"metavar": "FILE", "help": "write results to a .safetensors or .npz file"},
-    "--report": {"action": "store_true", "help": "print devices, runs, arms and why"},
+    "--report": {
+        "action": "store_true",
+        "help": "print devices, which run is where, bytes moved, arms and why",
+    },
 }
 
 
@@ -176,6 +192,7 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     """Do what the options say; the lines to print. Nothing is printed or written before success."""
     session = Session(
         options.devices,
+        emulate=options.emulate,
         force=_forced(options.force),
         threads=options.threads,
         variants=options.variants,
@@ -188,9 +205,15 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         check_storable(options.out, {port.name: port.dtype for port in signature.outputs})
     arrays = _arguments(signature, module, options)
     weights, note = _weights(module, options)
-    executable = session.compile(module, options.entry, weights=weights, optimize=options.optimize)
+    executable = session.compile(
+        module,
+        options.entry,
+        weights=weights,
+        optimize=options.optimize,
+        place=_placed(options.place),
+    )
     _note_unreached(executable.report(), options.force)
-    results = executable(*arrays)
+    results = map(np.asarray, executable(*arrays))
     named = dict(zip((port.name for port in signature.outputs), results, strict=True))
     if options.out is not None:
         save_arrays(options.out, named)
@@ -222,9 +245,21 @@ def _forced(texts: Sequence[str]) -> dict[str, int]:
     return force
 
 
+def _placed(texts: Sequence[str]) -> dict[str, str] | None:
+    place: dict[str, str] = {}
+    for text in texts:
+        name, _, device = text.rpartition("=")
+        if not name or not device:
+            raise ArgumentError(f"--place {text!r}: write a name and a device, as matmul=cuda:0")
+        if name in place:
+            raise ArgumentError(f"--place {text!r}: {name} is placed already; give it once")
+        place[name] = device
+    return place or None
+
+
 def _arguments(
     signature: Signature, module: ModuleOp, options: argparse.Namespace
-) -> tuple[Array, ...]:
+) -> tuple[Value, ...]:
     """The arguments of the call, from a file or made up."""
     if options.random is None:
         named = {} if options.arguments is None else load_arrays(options.arguments)

@@ -8,17 +8,20 @@ arm of each branch, which leaves a straight list of calls. `write` makes source 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import DecisionError, LoweringError
+from fuel_dialect.ops.base import AnyTensor, tensor_type
 from fuel_dialect.ops.control import BranchOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Leaf
+from fuel_passes.plan.residency import HOST_DEVICE, argument_devices, result_devices
 from fuel_runtime.arguments import Signature
 from fuel_runtime.devices import Devices
 from fuel_runtime.picker.static import Arm, Choice, Decision, pick
@@ -37,21 +40,72 @@ class Survey:
 
 @dataclass(frozen=True)
 class Call:
-    """One run, called: its name, its arguments and the names of its results."""
+    """One function, called: its name, its arguments and the names of its results."""
 
-    run: str
+    function: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+    @property
+    def unpacked(self) -> str:
+        """What takes the results: a function gives a tuple of them."""
+        return _tuple(self.outputs)[1:-1]
+
+
+@dataclass(frozen=True)
+class Transfer(Call):
+    """
+    A value, brought to another device.
+
+    What is read on the device `to` by then is the result; the value itself stays where it is.
+    """
+
+    type: AnyTensor
+    origin: DeviceAttr | None
+    """Where the value is; None for an argument, which comes as the caller has it."""
+    to: DeviceAttr
+
+    @property
+    def source(self) -> str:
+        """The name of the value."""
+        return self.inputs[0]
+
+    @property
+    def result(self) -> str:
+        """The name of it on the other device."""
+        return self.outputs[0]
+
+    @property
+    def unpacked(self) -> str:
+        """What takes the result: a transfer gives the value itself."""
+        return self.result
 
 
 @dataclass(frozen=True)
 class Route:
-    """The calls of one choice of arms, in order, and the names of what the function returns."""
+    """
+    The calls of one choice of arms, in order, and the names of what the function returns.
+
+    Names: `a0`.. are arguments, `leaf0`.. leaves, `v0`.. values with memory of their own, and `w0`
+    .. arguments and leaves on a device, which may be as they came.
+    """
 
     calls: tuple[Call, ...]
     results: tuple[str, ...]
     branches: frozenset[BranchOp]
     """The branches that the route comes to."""
+    mobile: frozenset[int] = frozenset()
+    """Positions of the arguments that are read on, or declared to be on, another device."""
+
+    @property
+    def runs(self) -> list[str]:
+        """The runs, in order."""
+        return [call.function for call in self.calls if not isinstance(call, Transfer)]
+
+    @property
+    def transfers(self) -> list[Transfer]:
+        """The transfers, in order."""
+        return [call for call in self.calls if isinstance(call, Transfer)]
 
 
 def single_block(function: FuncOp) -> Block:
@@ -72,7 +126,7 @@ def survey(function: FuncOp, devices: Devices) -> Survey:
     """
     body = single_block(function)
     decisions: dict[BranchOp, Decision] = {}
-    unavailable = _why_not(body, devices, "", decisions)
+    unavailable = _why_not(body, devices, "", decisions) or _why_not_ends(function, devices)
     found = _Found(decisions)
     found.visit(body)
     return Survey(unavailable, decisions, found.runs, found.leaves)
@@ -122,6 +176,13 @@ def _why_not(
     return next((reason for reason in reasons if reason is not None), None)
 
 
+def _why_not_ends(function: FuncOp, devices: Devices) -> str | None:
+    """Why arguments or results cannot live where they are declared to."""
+    body = single_block(function)
+    ends = (*argument_devices(function, body), *result_devices(function))
+    return next((reason for end in ends if (reason := devices.why_not(end))), None)
+
+
 def _decide(
     branch: BranchOp, devices: Devices, prefix: str, decisions: dict[BranchOp, Decision]
 ) -> str | None:
@@ -166,14 +227,22 @@ def trace(function: FuncOp, survey: Survey, choices: Mapping[BranchOp, Choice]) 
     """
     The route of some choices: what a branch gives is what its chosen arm yields.
 
-    Runs whose results only arms that are not chosen read are left out.
+    Runs whose results only arms that are not chosen read are left out. A value goes to a device
+    once; arguments that only the host reads need no transfer, wherever they come from.
     """
     tracer = _Tracer(survey, choices)
     body = single_block(function)
     for index, argument in enumerate(body.args):
         tracer.names[argument] = f"a{index}"
-    results = tracer.walk(body)
-    return Route(_read_calls(tracer.calls, results), results, frozenset(tracer.branches))
+    tracer.walk(body)
+    end = body.last_op
+    values = () if end is None else end.operands
+    devices = result_devices(function)
+    results = tuple(tracer.at(v, d) for v, d in zip(values, devices, strict=True))
+    calls = _read_calls(tracer.calls, results)
+    declared = argument_devices(function, body)
+    away = {i for i, device in enumerate(declared) if device != HOST_DEVICE}
+    return _settled(Route(calls, results, frozenset(tracer.branches)), away)
 
 
 def _read_calls(calls: Sequence[Call], results: Iterable[str]) -> tuple[Call, ...]:
@@ -187,8 +256,24 @@ def _read_calls(calls: Sequence[Call], results: Iterable[str]) -> tuple[Call, ..
     return tuple(reversed(kept))
 
 
+def _settled(route: Route, away: set[int]) -> Route:
+    """The route without transfers to the host of arguments that nothing else reads."""
+    given = [t for t in route.transfers if t.origin is None]
+    away = away | {int(t.source[1:]) for t in given if t.to != HOST_DEVICE}
+    idle = [t for t in given if int(t.source[1:]) not in away]
+    if not idle:
+        return replace(route, mobile=frozenset(away))
+    same = {transfer.result: transfer.source for transfer in idle}
+
+    def renamed(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(same.get(name, name) for name in names)
+
+    calls = tuple(replace(c, inputs=renamed(c.inputs)) for c in route.calls if c not in idle)
+    return replace(route, calls=calls, results=renamed(route.results), mobile=frozenset(away))
+
+
 class _Tracer:
-    """Walks blocks in order; transfers to where a value already is cost nothing."""
+    """Walks blocks in order, and brings values to where they are read."""
 
     def __init__(self, survey: Survey, choices: Mapping[BranchOp, Choice]):
         self.survey = survey
@@ -196,17 +281,15 @@ class _Tracer:
         self.names: dict[SSAValue, str] = {}
         self.calls: list[Call] = []
         self.branches: set[BranchOp] = set()
-        self.values = 0
+        self.counts = {"v": 0, "w": 0}
+        self.homes: dict[str, DeviceAttr] = {}
+        self.roots: dict[str, str] = {}
+        self.copies: dict[tuple[str, DeviceAttr], str] = {}
 
-    def walk(self, block: Block) -> tuple[str, ...]:
-        """The names of what the block's terminator takes."""
+    def walk(self, block: Block) -> None:
+        """Visit all but the terminator of a block."""
         for op in block.ops:
             self._visit(op)
-        last = block.last_op
-        return () if last is None else self._names(last.operands)
-
-    def _names(self, values: Iterable[SSAValue]) -> tuple[str, ...]:
-        return tuple(self.names[value] for value in values)
 
     def _visit(self, op: Operation) -> None:
         if isinstance(op, RunOp):
@@ -214,21 +297,59 @@ class _Tracer:
         elif isinstance(op, BranchOp):
             self._follow(op)
         elif isinstance(op, TransferOp):
-            self.names[op.result] = self.names[op.input]
+            self.names[op.result] = self.at(op.input, op.to)
         elif op in self.survey.leaves:
-            self.names[op.results[0]] = self.survey.leaves[op]
+            name = self.names[op.results[0]] = self.survey.leaves[op]
+            self._lives(name, HOST_DEVICE)
+
+    def _lives(self, name: str, device: DeviceAttr) -> None:
+        self.homes[name] = device
+        self.copies[name, device] = name
+
+    def at(self, value: SSAValue, device: DeviceAttr) -> str:
+        """The name of a value on a device, where it is brought unless it is there."""
+        name = self.names[value]
+        root = self.roots.get(name, name)
+        known = self.copies.get((root, device))
+        if known is not None:
+            return known
+        made = self._fresh("v" if root.startswith("v") else "w")
+        self.homes[made] = device
+        self.roots[made] = root
+        self.copies[root, device] = made
+        move = f"move_{made}"
+        origin = self.homes.get(name)
+        type = tensor_type(value)
+        self.calls.append(Transfer(move, (name,), (made,), type, origin, device))
+        return made
+
+    def _fresh(self, letter: str) -> str:
+        self.counts[letter] += 1
+        return f"{letter}{self.counts[letter] - 1}"
 
     def _call(self, run: RunOp) -> None:
-        outputs = tuple(f"v{self.values + i}" for i in range(len(run.outputs)))
-        self.values += len(outputs)
+        device = run.target.device
+        inputs = tuple(self.at(value, device) for value in run.inputs)
+        outputs = tuple(self._fresh("v") for _ in run.outputs)
+        for name in outputs:
+            self._lives(name, device)
         self.names.update(zip(run.outputs, outputs, strict=True))
-        self.calls.append(Call(self.survey.runs[run], self._names(run.inputs), outputs))
+        self.calls.append(Call(self.survey.runs[run], inputs, outputs))
 
     def _follow(self, branch: BranchOp) -> None:
         self.branches.add(branch)
         block = branch.arm_regions[self.choices[branch].arm].block
-        self.names.update(zip(block.args, self._names(branch.inputs), strict=True))
-        self.names.update(zip(branch.outputs, self.walk(block), strict=True))
+        self.names.update(
+            (argument, self.names[value])
+            for argument, value in zip(block.args, branch.inputs, strict=True)
+        )
+        self.walk(block)
+        end = block.last_op
+        assert end is not None
+        self.names.update(
+            (output, self.names[value])
+            for output, value in zip(branch.outputs, end.operands, strict=True)
+        )
 
 
 INDENT = "    "
@@ -253,8 +374,9 @@ def write(route: Route, signature: Signature, has_scratch: Callable[[str], bool]
     that checks arguments and walks in a context where NumPy raises no warnings.
 
     It uses, from its namespace: the runs, `<run>_scratch` to make a workspace and `<run>_free`,
-    the list of those not in use; the leaves; `bind`, `MISSING`, `ndarray`; `dtype<i>` of each
-    argument; and `contexts`, the list of contexts not in use, with `new_context`.
+    the list of those not in use; the transfers; the leaves; `bind`, `MISSING`, `ndarray`, and
+    `DeviceArray` where an argument may be one; `dtype<i>` of each argument; and `contexts`, the
+    list of contexts not in use, with `new_context`.
     """
     arguments = [f"a{index}" for index in range(len(signature.inputs))]
     body = list(_body(route, has_scratch))
@@ -262,7 +384,7 @@ def write(route: Route, signature: Signature, has_scratch: Callable[[str], bool]
     given = _tuple(arguments)[1:-1]
     entry = ENTRY.format(
         parameters="".join(f", {a}=MISSING" for a in arguments) + ", /",
-        unusual=_unusual(signature),
+        unusual=_unusual(signature, route.mobile),
         rebound=f"{given} = " if arguments else "",
         given=given,
         given_last="".join(f", {a}" for a in arguments),
@@ -270,27 +392,35 @@ def write(route: Route, signature: Signature, has_scratch: Callable[[str], bool]
     return "\n".join(lines) + "\n\n" + entry
 
 
-def _unusual(signature: Signature) -> str:
-    """Whether a call is anything but well-formed NumPy arrays, given by position."""
+def _unusual(signature: Signature, mobile: Collection[int]) -> str:
+    """Whether a call is anything but well-formed arrays, given by position."""
     tests = [
-        f"type(a{index}) is not ndarray or a{index}.dtype is not dtype{index} "
-        f"or a{index}.shape != {port.shape}"
+        f"{_is_no_array(f'a{index}', index in mobile)} "
+        f"or a{index}.dtype is not dtype{index} or a{index}.shape != {port.shape}"
         for index, port in enumerate(signature.inputs)
     ]
     joined = f"\n{INDENT * 2}or ".join([*tests, "rest or named"])
     return f"(\n{INDENT * 2}{joined}\n{INDENT})"
 
 
+def _is_no_array(name: str, is_mobile: bool) -> str:
+    """Whether a value is no array of the host, nor, where that will do, of a device."""
+    if not is_mobile:
+        return f"type({name}) is not ndarray"
+    return f"(type({name}) is not ndarray and type({name}) is not DeviceArray)"
+
+
 def _body(route: Route, has_scratch: Callable[[str], bool]) -> Iterable[str]:
     """The statements of a walk; the tuple that a last run gives is handed on where it fits."""
     last = route.calls[-1] if route.calls else None
     for call, dead in zip(route.calls, _last_uses(route), strict=True):
-        plain = f"{call.run}({', '.join(call.inputs)})"
-        if call is last and call.outputs == route.results and not has_scratch(call.run):
+        plain = f"{call.function}({', '.join(call.inputs)})"
+        is_whole = call.outputs == route.results and not isinstance(call, Transfer)
+        if call is last and is_whole and not has_scratch(call.function):
             yield f"return {plain}"
             return
-        results = f"{_tuple(call.outputs)[1:-1]} = " if call.outputs else ""
-        if has_scratch(call.run):
+        results = f"{call.unpacked} = " if call.outputs else ""
+        if has_scratch(call.function):
             yield from _with_scratch(call, results)
         else:
             yield results + plain
@@ -303,11 +433,11 @@ def _with_scratch(call: Call, results: str) -> Iterable[str]:
     """A call with a workspace; one that raises does not give it back."""
     yield from (
         "try:",
-        f"{INDENT}scratch = {call.run}_free.pop()",
+        f"{INDENT}scratch = {call.function}_free.pop()",
         "except IndexError:",
-        f"{INDENT}scratch = {call.run}_scratch()",
-        f"{results}{call.run}({', '.join((*call.inputs, 'scratch'))})",
-        f"{call.run}_free.append(scratch)",
+        f"{INDENT}scratch = {call.function}_scratch()",
+        f"{results}{call.function}({', '.join((*call.inputs, 'scratch'))})",
+        f"{call.function}_free.append(scratch)",
     )
 
 
@@ -317,7 +447,7 @@ def _last_uses(route: Route) -> list[list[str]]:
     dying: list[list[str]] = []
     for call in reversed(route.calls):
         named = dict.fromkeys((*call.inputs, *call.outputs))
-        dying.append([name for name in named if name.startswith("v") and name not in alive])
+        dying.append([name for name in named if name[0] in "vw" and name not in alive])
         alive.update(named)
     return dying[::-1]
 

@@ -5,31 +5,41 @@ from __future__ import annotations
 
 import abc
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuel_dialect.errors import DeviceUnavailable
 from fuel_dialect.ops.base import tensor_type
-from fuel_dialect.ops.control import BranchOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_lowering.kernels import DeviceRun, LoweredRun
 from fuel_lowering.numpy.support import quiet_context
-from fuel_runtime.arguments import MISSING, Array, Port, Signature, bind
+from fuel_runtime.arguments import MISSING, Array, Port, Signature, bind, describe
 from fuel_runtime.devices import Device, Devices
-from fuel_runtime.driver import Route, Survey, choose, survey, trace, write
+from fuel_runtime.devices.arrays import DeviceArray
+from fuel_runtime.driver import Route, Survey, Transfer, choose, survey, trace, write
 from fuel_runtime.picker.static import Choice, why_not
-from fuel_runtime.report import ArmReport, BranchReport, DeviceReport, Report
+from fuel_runtime.report import (
+    ArmReport,
+    BranchReport,
+    DeviceReport,
+    Report,
+    RunReport,
+    TransferReport,
+)
+from fuel_runtime.transfers import Mover, Once
 from fuel_runtime.weights import bind_weights
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
     from xdsl.ir import Operation
-
-    from fuel_lowering.kernels import LoweredRun
 
 
 class Executable(abc.ABC):
@@ -38,23 +48,33 @@ class Executable(abc.ABC):
 
     Arguments are given by position or by `fuel.name`. NumPy arrays of the declared shape and dtype
     are read where they lie, whatever their strides; so are objects with `__array__` or
-    `__dlpack__`. Python numbers and sequences of them are converted, if the dtype holds their
-    values. Results never share memory with arguments, weights or one another.
+    `__dlpack__`, and arrays of a device by what runs there. Python numbers and sequences of them
+    are converted, if the dtype holds their values. A result is a NumPy array, or an array of the
+    device that `fuel.device` says it is to be on. Results never share memory with arguments,
+    weights or one another.
 
     Calls from several threads at once are fine. A call raises `ArgumentError` for arguments that
     do not fit, and `IndexOutOfRange` when an index operand points outside.
     """
 
-    __slots__ = ("__weakref__", "_module", "_report", "_signature", "_source")
+    __slots__ = ("__weakref__", "_module", "_movers", "_report", "_signature", "_source")
 
-    def __init__(self, module: ModuleOp, signature: Signature, source: str, report: Report):
+    def __init__(
+        self,
+        module: ModuleOp,
+        signature: Signature,
+        source: str,
+        report: Report,
+        movers: Sequence[Mover],
+    ):
         self._module = module
         self._signature = signature
         self._source = source
         self._report = report
+        self._movers = movers
 
     @abc.abstractmethod
-    def __call__(self, *args: Any, **named: Any) -> tuple[Array, ...]:
+    def __call__(self, *args: Any, **named: Any) -> tuple[Any, ...]:
         """Run the function on arrays. Each executable has its own, generated for its arguments."""
 
     @property
@@ -69,12 +89,21 @@ class Executable(abc.ABC):
 
     @property
     def source(self) -> str:
-        """The generated Python code: the runs of every arm, and the walk of the chosen route."""
+        """The generated code: the runs of every arm, and the walk of the chosen route."""
         return self._source
 
     def report(self) -> Report:
-        """Devices, sizes, and of each branch the arm that runs, why, and why not the others."""
-        return self._report
+        """
+        Devices, runs, transfers and sizes; of each branch the arm that runs, why, and why not the
+        others.
+        """
+        if not self._movers:
+            return self._report
+        transfers = tuple(
+            replace(mover.report, moved_bytes=mover.moves * mover.report.bytes)
+            for mover in self._movers
+        )
+        return replace(self._report, transfers=transfers)
 
     def __repr__(self) -> str:
         return f"<Executable {self._signature}>"
@@ -85,22 +114,32 @@ class _Parts:
     """All that is known once every run is lowered and a route is chosen."""
 
     signature: Signature
+    devices: Devices
     survey: Survey
     choices: Mapping[BranchOp, Choice]
-    lowered: Mapping[str, LoweredRun]
+    lowered: Mapping[str, LoweredRun | DeviceRun]
     route: Route
 
-    @property
-    def route_runs(self) -> list[LoweredRun]:
-        """The runs of one call, in order."""
-        return [self.lowered[call.run] for call in self.route.calls]
+    @cached_property
+    def runs(self) -> Mapping[str, RunOp]:
+        """The runs by name."""
+        return {name: run for run, name in self.survey.runs.items()}
+
+    @cached_property
+    def workspaces(self) -> Mapping[str, int]:
+        """The bytes of a workspace, for each run that has one and is called."""
+        called = {name: self.lowered[name] for name in self.route.runs}
+        return {
+            name: run.workspace_bytes(self.devices.threads)
+            for name, run in called.items()
+            if isinstance(run, LoweredRun) and run.scratch
+        }
 
 
 def build(
     module: ModuleOp,
     function: FuncOp,
     devices: Devices,
-    threads: int,
     weights: Mapping[str, Any],
     force: Mapping[str, int],
 ) -> Executable:
@@ -117,19 +156,58 @@ def build(
     owners = {name: devices.serving(run.target) for run, name in found.runs.items()}
     lowered = {name: owners[name].lower(run, name) for run, name in found.runs.items()}
     route = trace(function, found, choices)
-    parts = _Parts(signature, found, choices, lowered, route)
+    parts = _Parts(signature, devices, found, choices, lowered, route)
     needed = _needed_weights(parts)
     bound = bind_weights(needed, weights)
 
-    namespace = _loaded(lowered, owners, bound)
+    movers = {transfer.function: _mover(parts, transfer) for transfer in route.transfers}
+    namespace = _loaded(lowered, owners, bound) | _moves(route, movers)
     namespace |= {name: _leaf(op, bound) for op, name in found.leaves.items()}
-    workspace = _prepare_workspaces(parts, namespace)
-    walk = write(route, signature, lambda run: lowered[run].scratch)
-    call = _executed(walk, signature, namespace)
+    namespace |= {f"{run}_free": [] for run in parts.workspaces}
+    walk = write(route, signature, parts.workspaces.__contains__)
+    call = _executed(walk, signature, route.mobile, namespace)
     source = "\n\n".join([*(run.source.strip("\n") for run in lowered.values()), walk])
-    report = _report(parts, devices, threads, workspace, needed)
     own = _class_with(call)
-    return own(module, signature, source, report)
+    executable = own(module, signature, source, _report(parts, needed), tuple(movers.values()))
+    # The generated functions and their globals hold one another: memory of devices, weights and
+    # workspaces would wait for a collection.
+    ended = weakref.finalize(executable, call.__globals__.clear)
+    ended.atexit = False
+    return executable
+
+
+def _mover(parts: _Parts, transfer: Transfer) -> Mover:
+    port = Port(_described(parts, transfer), transfer.type)
+    report = TransferReport(
+        value=port.name,
+        type=describe(port.dtype.name, port.shape),
+        origin="caller" if transfer.origin is None else transfer.origin.label,
+        to=transfer.to.label,
+        bytes=prod(port.shape) * port.numpy.itemsize,
+    )
+    return Mover(parts.devices.at(transfer.to), report)
+
+
+def _described(parts: _Parts, transfer: Transfer) -> str:
+    """What a transfer brings: an argument by its name, else what gives the value."""
+    if transfer.origin is None:
+        return parts.signature.inputs[int(transfer.source[1:])].name
+    for call in parts.route.calls:
+        if transfer.source in call.outputs and isinstance(call, Transfer):
+            return _described(parts, call)
+        if transfer.source in call.outputs:
+            return f"result {call.outputs.index(transfer.source)} of {call.function}"
+    return transfer.source
+
+
+def _moves(route: Route, movers: Mapping[str, Mover]) -> dict[str, Any]:
+    """The functions of transfers; one of a leaf is done once."""
+    return {
+        transfer.function: Once(movers[transfer.function])
+        if transfer.source.startswith("leaf")
+        else movers[transfer.function]
+        for transfer in route.transfers
+    }
 
 
 def _class_with(call: Callable[..., Any]) -> type[Executable]:
@@ -169,10 +247,12 @@ def _needed_weights(parts: _Parts) -> dict[str, list[Port]]:
 
 
 def _loaded(
-    lowered: Mapping[str, LoweredRun], owners: Mapping[str, Device], weights: Mapping[str, Array]
+    lowered: Mapping[str, LoweredRun | DeviceRun],
+    owners: Mapping[str, Device],
+    weights: Mapping[str, Array],
 ) -> dict[str, Any]:
     """The callables of all runs; each device loads its own at once."""
-    shares: dict[Device, list[LoweredRun]] = {}
+    shares: dict[Device, list[LoweredRun | DeviceRun]] = {}
     for name, run in lowered.items():
         shares.setdefault(owners[name], []).append(run)
     namespace: dict[str, Any] = {}
@@ -189,42 +269,17 @@ def _leaf(op: Operation, weights: Mapping[str, Array]) -> Array:
     return value
 
 
-def _prepare_workspaces(parts: _Parts, namespace: dict[str, Any]) -> int:
-    """Make the first workspace of each run on the route; their size in bytes."""
-    bytes = 0
-    for run in dict.fromkeys(call.run for call in parts.route.calls):
-        if parts.lowered[run].scratch:
-            first = namespace[f"{run}_scratch"]()
-            namespace[f"{run}_free"] = [first]
-            memory = {id(base): base.nbytes for base in map(_memory, _arrays(first))}
-            bytes += sum(memory.values())
-    return bytes
-
-
-def _arrays(workspace: object) -> Iterator[Array]:
-    """The arrays that a workspace is made of."""
-    if isinstance(workspace, np.ndarray):
-        yield workspace
-    elif isinstance(workspace, list | tuple):
-        for part in workspace:
-            yield from _arrays(part)
-
-
-def _memory(array: Array) -> Array:
-    """The array that owns the memory of a view."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> Callable[..., Any]:
+def _executed(
+    source: str, signature: Signature, mobile: frozenset[int], namespace: dict[str, Any]
+) -> Callable[..., Any]:
     """Execute the source of a walk; its method `call`."""
     names = {
         **namespace,
         **{f"dtype{index}": port.numpy for index, port in enumerate(signature.inputs)},
         "ndarray": np.ndarray,
         "MISSING": MISSING,
-        "bind": partial(bind, signature),
+        "DeviceArray": DeviceArray,
+        "bind": partial(bind, signature, mobile=mobile),
         "contexts": [],
         "new_context": quiet_context,
     }
@@ -232,30 +287,41 @@ def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> C
     return names["call"]
 
 
-def _report(
-    parts: _Parts,
-    devices: Devices,
-    threads: int,
-    workspace: int,
-    needed: Mapping[str, list[Port]],
-) -> Report:
-    present = [DeviceReport(str(device.target.device)) for device in devices.present]
-    absent = [DeviceReport(str(a.device), a.reason) for a in devices.absent]
-    on_route = parts.route_runs
+def _report(parts: _Parts, needed: Mapping[str, list[Port]]) -> Report:
+    devices, route = parts.devices, [_run_report(parts, run) for run in parts.route.runs]
     return Report(
         entry=parts.signature.entry,
         signature=str(parts.signature),
         asked=devices.asked,
-        devices=(*present, *absent),
-        threads=threads,
+        devices=tuple(_device_reports(devices)),
+        threads=devices.threads,
         runs=len(parts.lowered),
-        runs_on_route=len(on_route),
-        kernels=sum(run.kernels for run in parts.lowered.values()),
-        kernels_on_route=sum(run.kernels for run in on_route),
-        workspace_bytes=workspace,
+        runs_on_route=len(route),
+        kernels=sum(map(_kernels, parts.runs.values())),
+        kernels_on_route=sum(run.kernels for run in route),
+        workspace_bytes=sum(parts.workspaces.values()),
         weights=tuple(str(port) for ports in needed.values() for port in ports),
         branches=tuple(_branch_report(parts, branch) for branch in parts.survey.decisions),
+        route=tuple(route),
     )
+
+
+def _device_reports(devices: Devices) -> Iterator[DeviceReport]:
+    for device in devices.present:
+        name = device.target.device
+        yield DeviceReport(str(name), "", device.identity, name in devices.emulated)
+    for absent in devices.absent:
+        yield DeviceReport(str(absent.device), absent.reason)
+
+
+def _run_report(parts: _Parts, name: str) -> RunReport:
+    run, lowered = parts.runs[name], parts.lowered[name]
+    launches = len(lowered.launches) if isinstance(lowered, DeviceRun) else 0
+    return RunReport(name, str(run.target), _kernels(run), launches)
+
+
+def _kernels(run: RunOp) -> int:
+    return sum(1 for op in run.body.block.ops if isinstance(op, KernelOp))
 
 
 def _branch_report(parts: _Parts, branch: BranchOp) -> BranchReport:

@@ -14,6 +14,34 @@ class DeviceReport:
 
     device: str
     absent: str = ""
+    identity: str = ""
+    """What the hardware is called."""
+    emulated: bool = False
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One run of a route: where it is, and what it holds."""
+
+    run: str
+    target: str
+    kernels: int
+    launches: int
+    """On a device, what is launched: a kernel may take several."""
+
+
+@dataclass(frozen=True)
+class TransferReport:
+    """One transfer of a route, and what it has moved in all calls so far."""
+
+    value: str
+    """The name of an argument, or what gives the value."""
+    type: str
+    origin: str
+    """Where the value comes from: `caller` for an argument, which comes as it is given."""
+    to: str
+    bytes: int
+    moved_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,6 +85,20 @@ class Report:
     """Memory that one call at a time takes beside arguments, results and what runs hand on."""
     weights: tuple[str, ...]
     branches: tuple[BranchReport, ...]
+    route: tuple[RunReport, ...] = ()
+    """The runs of a call, in order."""
+    transfers: tuple[TransferReport, ...] = ()
+    """The transfers of a call, in order."""
+
+    @property
+    def transfer_bytes(self) -> int:
+        """Bytes that a call moves if its arguments come from the host."""
+        return sum(t.bytes for t in self.transfers)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that all calls have moved so far."""
+        return sum(t.moved_bytes for t in self.transfers)
 
     def to_json(self) -> str:
         """The report as a JSON object with the names of the fields."""
@@ -65,19 +107,50 @@ class Report:
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    def _transfer_lines(self) -> Iterator[str]:
+        if not self.transfers:
+            return
+        yield (
+            f"transfers   {len(self.transfers)} a call, {self.transfer_bytes:,} bytes; "
+            f"{self.moved_bytes:,} bytes in all calls so far"
+        )
+        yield from map(_transfer_line, self.transfers)
+
     def _lines(self) -> Iterator[str]:
         yield self.signature
         yield f"devices     asked for {self.asked}, {self.threads} threads"
-        for device in self.devices:
-            yield f"  {device.device}: {f'absent, {device.absent}' if device.absent else 'present'}"
+        yield from map(_device_line, self.devices)
         yield f"runs        {self.runs_on_route} a call, of {self.runs} lowered"
+        yield from map(_run_line, self.route)
         yield f"kernels     {self.kernels_on_route} a call, of {self.kernels} lowered"
+        yield from self._transfer_lines()
         yield f"workspace   {self.workspace_bytes:,} bytes"
         yield f"weights     {len(self.weights) or 'none'}"
         yield from (f"  {weight}" for weight in self.weights)
         yield f"branches    {len(self.branches) or 'none'}"
         for branch in self.branches:
             yield from _branch_lines(branch)
+
+
+def _device_line(device: DeviceReport) -> str:
+    if device.absent:
+        return f"  {device.device}: absent, {device.absent}"
+    how = "emulated" if device.emulated else "present"
+    return f"  {device.device}: {how}{f', {device.identity}' if device.identity else ''}"
+
+
+def _run_line(run: RunReport) -> str:
+    launches = f", {_count(run.launches, 'launch', 'launches')}" if run.launches else ""
+    return f"  {run.run} on {run.target}: {_count(run.kernels, 'kernel', 'kernels')}{launches}"
+
+
+def _transfer_line(transfer: TransferReport) -> str:
+    where = f"{transfer.origin} to {transfer.to}"
+    return f"  {transfer.value}: {transfer.type}, {where}, {transfer.bytes:,} bytes"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def _branch_lines(branch: BranchReport) -> Iterator[str]:

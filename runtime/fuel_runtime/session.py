@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from fuel_dialect.attributes import HOST
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import (
     ArgumentError,
@@ -28,10 +29,14 @@ from fuel_dialect.errors import (
     WeightError,
 )
 from fuel_dialect.tracing import describe
-from fuel_runtime.devices import Devices, open_devices
+from fuel_passes.plan.topology import STAMP, attribute_of
+from fuel_runtime.arguments import Signature
+from fuel_runtime.devices import Devices, Emulate, open_devices
+from fuel_runtime.devices.topology import is_host_alone, topology_for
+from fuel_runtime.placing import Pins, Place, Results, place_results
 
 if TYPE_CHECKING:
-    from fuel_runtime.arguments import Array
+    from fuel_passes.pipeline import OptimizePass
     from fuel_runtime.executable import Executable
 
 Program = ModuleOp | str | PathLike[str]
@@ -45,30 +50,28 @@ class Session:
     """
     What programs are compiled for and how.
 
-    `devices` is a comma-separated list such as `cpu`, or "auto" for what this machine has. `force`
-    maps decisions to arms: `{"d0": 1}`, nested `{"d3/1/d0": 0}`. `threads` is how many threads the
-    CPU may use, all cores by default. With `variants="keep"` the optimiser keeps every way to
-    compute something as an arm that can be forced; with "bake" only those that are near in price.
+    `devices` is a comma-separated list such as `cpu,cuda:0`, "auto" for what this machine has, or
+    what `open_devices` gave. `emulate` names those of them that need not be there: `"cuda:0"`, or
+    `{"cuda:0": 1 << 30}` with the bytes of its memory. `force` maps decisions to arms:
+    `{"d0": 1}`, nested `{"d3/1/d0": 0}`. `threads` is how many threads the CPU may use, all cores
+    by default. With `variants="keep"` the optimiser keeps every way to compute something as an arm
+    that can be forced; with "bake" only those that are near in price.
 
-    Raises `UnknownDevice` or `DeviceUnavailable`.
+    Raises `UnknownDevice`, `DeviceUnavailable` or `ArgumentError`.
     """
 
     def __init__(
         self,
-        devices: str = "cpu",
+        devices: str | Devices = "cpu",
         *,
+        emulate: Emulate = None,
         force: Mapping[str, int] | None = None,
         threads: int | None = None,
         variants: Literal["bake", "keep"] = "bake",
     ):
         if variants not in ("bake", "keep"):
             raise ArgumentError(f"session: variants is bake or keep, not {variants!r}")
-        if not isinstance(cast(object, devices), str):
-            raise UnknownDevice(
-                f"session: devices is a comma-separated string such as 'cpu', not {devices!r}"
-            )
-        self._threads = _thread_count(threads)
-        self._devices = open_devices(devices, self._threads)
+        self._devices = _opened(devices, emulate, threads)
         self._force = _checked({} if force is None else force)
         self._variants: Literal["bake", "keep"] = variants
 
@@ -84,6 +87,8 @@ class Session:
         *,
         weights: Weights = None,
         optimize: bool = True,
+        place: Place | None = None,
+        results: Results | None = None,
     ) -> Executable:
         """
         Compile a function of a module, of a `.mlir` file or of IR text; a module is left as it is.
@@ -93,22 +98,31 @@ class Session:
         besides is ignored. With `optimize=False` the program is taken as it is: what is in no
         kernel or run is put into one.
 
+        `place` pins what is named to a device: ops by kind (`matmul`), the op of a value by the
+        name it has in the IR (`h`), or kernels by the label that `fuel-explain` and the optimised
+        IR show; see `placing.Pins`. `results` says where results are to be: a device for all, a
+        mapping of their names to devices, or a sequence; those elsewhere than on the host come as
+        `DeviceArray`s. Without it the program decides (`fuel.device`), else it is the host.
+
         Raises `ProgramError` for IR that does not parse or verify or lacks the function, `OSError`
         for a file that cannot be read, `WeightError` for weights that are missing or do not fit,
         `DecisionError` for a forced decision that is not there, `DeviceUnavailable` for one
-        that cannot be followed, `OutOfMemory`, and what the passes raise.
+        that cannot be followed, `ArgumentError` for a `place` or `results` that names nothing,
+        `OutOfMemory`, and what the passes raise.
         """
         from fuel_runtime.executable import build
 
         module = load_program(program)
-        find_function(module, entry)
-        self._plan(module, optimize)
+        function = find_function(module, entry)
+        if results is not None:
+            place_results(function, Signature.of(function), results, self._devices)
+        pins = self._pins(place, optimize)
+        self._plan(module, entry, optimize, pins)
         try:
             return build(
                 module,
                 find_function(module, entry),
                 self._devices,
-                self._threads,
                 _loaded_weights(weights),
                 self._force,
             )
@@ -121,21 +135,74 @@ class Session:
         *args: Any,
         entry: str = "main",
         weights: Weights = None,
-    ) -> tuple[Array, ...]:
+    ) -> tuple[Any, ...]:
         """Compile a program and call it once; see `compile` and `Executable`."""
         return self.compile(program, entry, weights=weights)(*args)
 
-    def _plan(self, module: ModuleOp, optimize: bool) -> None:
+    def _pins(self, place: Place | None, optimize: bool) -> Pins | None:
+        if place is None:
+            return None
+        if not optimize:
+            raise ArgumentError(
+                "place: with optimize=False a program runs where it says; pin ops in it (placement)"
+            )
+        return Pins(place, self._devices)
+
+    def _plan(self, module: ModuleOp, entry: str, optimize: bool, pins: Pins | None) -> None:
         """Bring a module into runs and branches."""
+        topology = self._topology(module, optimize)
         if optimize:
             from fuel_passes.pipeline import OptimizePass
 
-            plan = OptimizePass(variants=self._variants, topology="cpu")
+            _optimized(
+                module, entry, OptimizePass(variants=self._variants, topology=topology), pins
+            )
         else:
             from fuel_passes.form_runs import FormRunsPass
 
-            plan = FormRunsPass()
+            FormRunsPass().apply(make_context(), module)
+
+    def _topology(self, module: ModuleOp, optimize: bool) -> str | None:
+        """
+        The name of the topology to plan for; None where it is stamped on the module.
+
+        What is taken as it is keeps the stamp of the machine that it was planned for.
+        """
+        if is_host_alone(self._devices):
+            return HOST
+        if optimize or STAMP not in module.attributes:
+            module.attributes[STAMP] = attribute_of(topology_for(self._devices))
+        return None
+
+
+def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:
+    """The devices of a session."""
+    if isinstance(devices, Devices):
+        if emulate is not None or threads is not None:
+            raise ArgumentError("session: emulate and threads are given to open_devices")
+        return devices
+    if not isinstance(devices, str):
+        raise UnknownDevice(
+            f"session: devices is a comma-separated string such as 'cpu', not {devices!r}"
+        )
+    return open_devices(devices, _thread_count(threads), emulate)
+
+
+def _optimized(module: ModuleOp, entry: str, plan: OptimizePass, pins: Pins | None) -> None:
+    """Optimise a module in place; pins go on ops at the start, on kernels when there are any."""
+    if pins is None:
         plan.apply(make_context(), module)
+        return
+    from fuel_passes.collector import paused_collector
+    from fuel_passes.form_kernels import FormKernelsPass
+
+    context = make_context()
+    pins.pin_ops(find_function(module, entry))
+    with paused_collector():
+        for inner in plan.passes():
+            inner.apply(context, module)
+            if isinstance(inner, FormKernelsPass):
+                pins.pin_kernels(find_function(module, entry))
 
 
 def load_program(program: Program) -> ModuleOp:

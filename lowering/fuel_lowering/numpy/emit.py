@@ -20,7 +20,7 @@ import numpy as np
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import AnyTensor
 from fuel_lowering.kernels import WeightUse
-from fuel_lowering.numpy.buffers import Buffer, place
+from fuel_lowering.numpy.buffers import ALIGNMENT, Buffer, place
 from fuel_lowering.numpy.names import (
     NUMPY_FUNCTIONS,
     Names,
@@ -59,6 +59,8 @@ class Emitter:
     sections: list[list[str]] = field(default_factory=lambda: [[]])
     buffers: list[Buffer] = field(default_factory=list)
     slots: list[SlotBuffers] = field(default_factory=list)
+    scratch_bytes: int = 0
+    slot_bytes: int = 0
     results: list[str] = field(default_factory=list)
     constants: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     weights: dict[str, WeightUse] = field(default_factory=dict)
@@ -212,11 +214,13 @@ class Emitter:
         body: list[str] = []
         if self.buffers:
             size = place(self.buffers, self.reuse)
+            self.scratch_bytes = size + ALIGNMENT
             body.append(f"arena = support.arena({size})")
             body += [f"{b.name} = {_view('arena', b)}" for b in self.buffers]
         body += self.scratch
         if self.slots:
             size = max(place(s.buffers, self.reuse) for s in self.slots)
+            self.slot_bytes = size + ALIGNMENT
             body.append(f"slots = [support.arena({size}) for _ in range(pool.threads)]")
         for group in self.slots:
             views = [f"{INDENT * 2}{_view('slot', b)}," for b in group.buffers]

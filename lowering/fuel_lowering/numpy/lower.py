@@ -70,6 +70,8 @@ class _Run:
             emitter.weights,
             emitter.needs_scratch,
             self.kernels,
+            emitter.scratch_bytes,
+            emitter.slot_bytes,
         )
 
     def _argument(self, argument: SSAValue) -> str:

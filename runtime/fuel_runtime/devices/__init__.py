@@ -187,9 +187,7 @@ def _read(name: object, kinds: Mapping[str, Kind]) -> DeviceAttr:
         raise UnknownDevice(f"a device is named by a string such as 'cuda:0', not {name!r}")
     device = DeviceAttr.of(name)
     if device.kind.data not in (HOST, *kinds):
-        raise UnknownDevice(
-            f"{name!r} is not a device; the kinds are {', '.join((HOST, *kinds))}"
-        )
+        raise UnknownDevice(f"{name!r} is not a device; the kinds are {', '.join((HOST, *kinds))}")
     return device
 
 

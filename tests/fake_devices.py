@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Devices that are dictionaries of arrays, and whose kernels the reference evaluates.
+
+They stand in for real ones where the runtime itself is tested: memory is apart from the host's and
+metered, what may not happen to it raises, and everything that is done is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+
+from fuel_dialect import dtypes
+from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.context import parse_module
+from fuel_dialect.errors import DeviceUnavailable, IndexOutOfRange, LoweringError, OutOfMemory
+from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.ops.indexing import IndexingOp
+from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.reference.interpreter import evaluate, evaluate_op
+from fuel_dialect.traits import Leaf
+from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter, WeightUse
+from fuel_runtime.devices import Devices, Kind, open_devices
+from fuel_runtime.devices.interface import BoundLaunch, Limits
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+KINDS: Mapping[str, Kind] = {
+    "cuda": Kind(
+        "triton",
+        "fake_devices:open_absent",
+        "fake_devices:lower_run",
+        "fake_devices:open_fake",
+    ),
+    "vulkan": Kind(
+        "kompute",
+        "fake_devices:open_software",
+        "fake_devices:lower_run",
+        "fake_devices:open_fake",
+    ),
+}
+
+
+def fake(names: str, threads: int = 2, **capacities: int) -> Devices:
+    """Devices of the session's own: `fake("cpu,cuda:0", cuda=4096)` limits the memory of one."""
+    devices = [DeviceAttr.of(name.strip()) for name in names.split(",")]
+    emulate = {
+        device.label: capacities.get(device.kind.data)
+        for device in devices
+        if device.kind.data != "cpu"
+    }
+    return open_devices(names, threads, emulate or None, KINDS)
+
+
+def open_absent(device: DeviceAttr) -> FakeDriver:
+    raise DeviceUnavailable(f"the driver of {device} is not installed; install a driver")
+
+
+def open_software(device: DeviceAttr) -> FakeDriver:
+    return FakeDriver(device, None, Limits(on_host_cores=True))
+
+
+def open_fake(device: DeviceAttr, capacity: int | None) -> FakeDriver:
+    return FakeDriver(device, capacity, Limits())
+
+
+@dataclass
+class FakeDriver:
+    """Memory by number; the driver refuses what would be a fault on real hardware."""
+
+    device: DeviceAttr
+    capacity: int | None
+    limits: Limits
+
+    def __post_init__(self) -> None:
+        self.memory: dict[int, Array] = {}
+        self.recordings: dict[int, list[BoundLaunch]] = {}
+        self.done: Counter[str] = Counter()
+        self.numbers = count(1)
+        self.is_open = True
+
+    @property
+    def identity(self) -> str:
+        return f"fake {self.device.kind.data}"
+
+    @property
+    def used(self) -> int:
+        return sum(memory.nbytes for memory in self.memory.values())
+
+    def allocate(self, bytes: int) -> int:
+        assert self.is_open
+        assert bytes > 0
+        assert bytes % 16 == 0
+        if self.capacity is not None and self.used + bytes > self.capacity:
+            free = self.capacity - self.used
+            raise OutOfMemory(f"{self.device}: {bytes} bytes are wanted, {free} are free")
+        handle = next(self.numbers)
+        self.memory[handle] = np.full(bytes, 0xA5, np.uint8)
+        self.done["allocate"] += 1
+        return handle
+
+    def free(self, handle: int) -> None:
+        assert self.is_open
+        recorded = {h for launches in self.recordings.values() for b in launches for h in b.handles}
+        assert handle not in recorded, "memory of a recording is freed"
+        del self.memory[handle]
+
+    def write(self, handle: int, host: Array, offset: int = 0) -> None:
+        assert host.dtype == np.uint8
+        assert host.ndim == 1
+        self.memory[handle][offset : offset + host.size] = host
+        self.done["write"] += 1
+
+    def read(self, handle: int, host: Array) -> None:
+        assert host.dtype == np.uint8
+        host[:] = self.memory[handle][: host.size]
+        self.done["read"] += 1
+
+    def copy(self, source: int, destination: int, bytes: int) -> None:
+        self.memory[destination][:bytes] = self.memory[source][:bytes]
+        self.done["copy"] += 1
+
+    def zero(self, handle: int, bytes: int) -> None:
+        self.memory[handle][:bytes] = 0
+
+    def load(self, kernel: DeviceKernel) -> tuple[DeviceKernel, ModuleOp]:
+        self.done["load"] += 1
+        if "fuel.erf" in kernel.source:
+            raise LoweringError(f"{kernel.name}: the compiler of the test knows no erf")
+        return kernel, parse_module(kernel.source)
+
+    def record(self, launches: Sequence[BoundLaunch]) -> int:
+        assert launches
+        number = next(self.numbers)
+        self.recordings[number] = list(launches)
+        self.done["record"] += 1
+        return number
+
+    def replay(self, recording: int) -> None:
+        self.done["replay"] += 1
+        for launch in self.recordings[recording]:
+            self._launch(launch)
+
+    def _launch(self, launch: BoundLaunch) -> None:
+        kernel, module = launch.loaded
+        (function,) = module.ops
+        assert isinstance(function, FuncOp)
+        body = function.body.block
+        end = body.last_op
+        assert end is not None
+        views = [
+            self._view(handle, value)
+            for handle, value in zip(launch.handles, (*body.args, *end.operands), strict=False)
+        ]
+        inputs = [view.copy() for view in views[: len(body.args)]]
+        try:
+            results = evaluate(module, *inputs)
+        except IndexOutOfRange:
+            self.memory[launch.handles[-1]][:4] = np.array(launch.scalars, "<i4").view(np.uint8)
+            return
+        for view, result in zip(views[len(body.args) :], results, strict=True):
+            view[...] = result
+        self.done["launch"] += 1
+        assert len(launch.handles) == len(kernel.parameters)
+
+    def _view(self, handle: int, value: SSAValue) -> Array:
+        shape, dtype = _shape(value), dtypes.of_type(tensor_type(value)).numpy
+        bytes = prod(shape) * dtype.itemsize
+        return self.memory[handle][:bytes].view(dtype).reshape(shape)
+
+    def discard(self, recording: int) -> None:
+        assert self.is_open
+        del self.recordings[recording]
+
+    def synchronise(self) -> None:
+        assert self.is_open
+        self.done["synchronise"] += 1
+
+    def free_bytes(self) -> int | None:
+        return None if self.capacity is None else self.capacity - self.used
+
+    def total_bytes(self) -> int | None:
+        return self.capacity
+
+    def close(self) -> None:
+        assert not self.recordings
+        self.is_open = False
+
+
+# Lowering: one kernel of the device for each of the program, as IR text.
+
+
+def lower_run(run: RunOp, entry: str) -> DeviceRun:
+    return _Lowering(run, entry).lower()
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return tuple(tensor_type(value).get_shape())
+
+
+class _Lowering:
+    def __init__(self, run: RunOp, entry: str):
+        self.run = run
+        self.entry = entry
+        self.buffers: list[Buffer] = []
+        self.place: dict[SSAValue, int] = {}
+        self.kernels: list[DeviceKernel] = []
+        self.launches: list[Launch] = []
+        self.constants: dict[str, Array] = {}
+        self.weights: dict[str, WeightUse] = {}
+        self.checks: list[str] = []
+        self.status: int | None = None
+
+    def lower(self) -> DeviceRun:
+        block = self.run.body.block
+        end = block.last_op
+        assert end is not None
+        for index, argument in enumerate(block.args):
+            self._buffer(argument, "input", index)
+        yielded = list(end.operands)
+        for op in block.ops:
+            if op.has_trait(Leaf):
+                self._leaf(op)
+            elif isinstance(op, KernelOp):
+                self._kernel(op, yielded)
+        for index, value in enumerate(yielded):
+            if yielded.index(value) != index:
+                self._copy(value, index)
+        return DeviceRun(
+            self.entry,
+            "fake",
+            tuple(self.kernels),
+            tuple(self.buffers),
+            tuple(self.launches),
+            tuple(tensor_type(v) for v in block.args),
+            tuple(tensor_type(v) for v in self.run.outputs),
+            self.constants,
+            self.weights,
+            tuple(self.checks),
+        )
+
+    def _buffer(self, value: SSAValue, role: Any, index: int = 0, key: str = "") -> int:
+        dtype = dtypes.of_type(tensor_type(value)).name
+        self.buffers.append(Buffer(role, dtype, prod(_shape(value)), index, key))
+        self.place[value] = len(self.buffers) - 1
+        return self.place[value]
+
+    def _leaf(self, op: Any) -> None:
+        if isinstance(op, WeightOp):
+            self._buffer(op.result, "weight", key=op.key.data)
+            self.weights[f"w{len(self.weights)}"] = WeightUse(op.key.data, tensor_type(op.result))
+            return
+        key = f"c{len(self.constants)}"
+        (self.constants[key],) = evaluate_op(op, [])
+        self._buffer(op.results[0], "constant", key=key)
+
+    def _kernel(self, op: KernelOp, yielded: list[SSAValue]) -> None:
+        for result in op.outputs:
+            if result in yielded:
+                self._buffer(result, "output", yielded.index(result))
+            else:
+                self._buffer(result, "temporary")
+        block = Block(arg_types=[value.type for value in op.inputs])
+        clone = op.clone(dict(zip(op.inputs, block.args, strict=True)))
+        block.add_ops([clone, ReturnOp(*clone.results)])
+        checked = [o for o in op.walk() if isinstance(o, IndexingOp)]
+        self._launch(op.label.data, block, [*op.inputs, *op.outputs], checked)
+
+    def _copy(self, value: SSAValue, index: int) -> None:
+        block = Block(arg_types=[value.type])
+        block.add_op(ReturnOp(block.args[0]))
+        source = self.place[value]
+        self._buffer(value, "output", index)
+        target, self.place[value] = self.place[value], source
+        self._launch("copy", block, [value], (), (target,))
+
+    def _launch(
+        self,
+        name: str,
+        block: Block,
+        values: Sequence[SSAValue],
+        checked: Sequence[FuelOp],
+        more: tuple[int, ...] = (),
+    ) -> None:
+        end = block.last_op
+        assert end is not None
+        types = [v.type for v in block.args], [v.type for v in end.operands]
+        module = ModuleOp([FuncOp("main", types, Region(block))])
+        buffers = (*(self.place[value] for value in values), *more)
+        scalars: tuple[int, ...] = ()
+        if checked:
+            self.checks.append(checked[0].mnemonic())
+            scalars = (len(self.checks),)
+            buffers = (*buffers, self._status())
+        used = [self.buffers[i] for i in buffers]
+        kernel = DeviceKernel(
+            name,
+            str(module),
+            tuple(Parameter(f"p{i}", b.dtype, b.elements, True) for i, b in enumerate(used)),
+            tuple(f"s{i}" for i in range(len(scalars))),
+        )
+        if kernel not in self.kernels:
+            self.kernels.append(kernel)
+        number = self.kernels.index(kernel)
+        self.launches.append(Launch(number, buffers, (0,) * len(buffers), scalars, (1, 1, 1)))
+
+    def _status(self) -> int:
+        if self.status is None:
+            self.buffers.append(Buffer("status", "i32", 1))
+            self.status = len(self.buffers) - 1
+        return self.status
