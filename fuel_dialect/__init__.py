@@ -32,10 +32,12 @@ if TYPE_CHECKING:
         WeightError,
     )
     from fuel_dialect.graph import Graph
+    from fuel_dialect.pins import device
     from fuel_dialect.tensor import Tensor, concat, matmul, maximum, minimum, where
 
 _PLACES = {
     "fuel_dialect.graph": ("Graph",),
+    "fuel_dialect.pins": ("device",),
     "fuel_dialect.tensor": ("Tensor", "concat", "matmul", "maximum", "minimum", "where"),
     "fuel_dialect.builders": ("rope_tables",),
     "fuel_dialect.errors": (
@@ -79,6 +81,7 @@ __all__ = [
     "UnsupportedDTypeForOp",
     "WeightError",
     "concat",
+    "device",
     "matmul",
     "maximum",
     "minimum",

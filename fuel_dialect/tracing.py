@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fuel_dialect.errors import GraphError
 from fuel_dialect.ops.base import AnyTensor, FuelOp, tensor_type
+from fuel_dialect.pins import pin
 from fuel_dialect.traits import Leaf
 
 _IDS = count(1)
@@ -203,7 +204,9 @@ class Trace:
             return made.results[0]
 
     def append(self, op: Operation) -> None:
-        """Append an op that is known to be right."""
+        """Append an op that is known to be right; outside of scan bodies it takes a pin."""
+        if not self.scope.in_scan:
+            pin(op)
         self.scope.block.add_op(op)
 
     def new_decision(self, id: str | None) -> str:

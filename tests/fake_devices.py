@@ -89,6 +89,7 @@ class FakeDriver:
         self.done: Counter[str] = Counter()
         self.numbers = count(1)
         self.is_open = True
+        self.refused = ""
 
     @property
     def identity(self) -> str:
@@ -136,8 +137,8 @@ class FakeDriver:
 
     def load(self, kernel: DeviceKernel) -> tuple[DeviceKernel, ModuleOp]:
         self.done["load"] += 1
-        if "fuel.erf" in kernel.source:
-            raise LoweringError(f"{kernel.name}: the compiler of the test knows no erf")
+        if self.refused and self.refused in kernel.source:
+            raise LoweringError(f"{kernel.name}: the compiler knows no {self.refused}")
         return kernel, parse_module(kernel.source)
 
     def record(self, launches: Sequence[BoundLaunch]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
     from fuel_dialect.dtypes import DType
+    from fuel_runtime.devices.buffers import BufferDevice
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Value = Array | DeviceArray
@@ -148,13 +150,15 @@ def bind(
     rest: Sequence[object],
     named: Mapping[str, object],
     mobile: Collection[int] = (),
+    takers: Sequence[BufferDevice] = (),
 ) -> tuple[Value, ...]:
     """
     The arrays of a call, in order: `positional` holds `MISSING` for what was not given so.
 
     `rest` are positional arguments beyond the last, `named` those given by keyword. Arrays of a
-    device stay there at the positions in `mobile`, and come to the host elsewhere. Raises
-    `ArgumentError` that names the argument, what was expected and what was given.
+    device stay there at the positions in `mobile`, and come to the host elsewhere; those of another
+    library (`__cuda_array_interface__`) go to the first of the `takers`. Raises `ArgumentError`
+    that names the argument, what was expected and what was given.
     """
     given = [value for value in positional if value is not MISSING]
     entry, ports = signature.entry, signature.inputs
@@ -167,12 +171,14 @@ def bind(
             raise ArgumentError(f"{entry}: argument {name!r} is given twice")
         values[name] = value
     check_names(signature, values)
-    return tuple(
-        (as_value if index in mobile else as_array)(
-            values[port.name], port, f"{entry}: argument {index} ({port.name})"
-        )
-        for index, port in enumerate(ports)
-    )
+    found: list[Value] = []
+    for index, port in enumerate(ports):
+        value, label = values[port.name], f"{entry}: argument {index} ({port.name})"
+        if index in mobile:
+            found.append(as_value(value, port, label, takers))
+        else:
+            found.append(as_array(value, port, label))
+    return tuple(found)
 
 
 def check_names(signature: Signature, values: Mapping[str, object]) -> None:
@@ -195,13 +201,46 @@ def _takes(signature: Signature) -> str:
     return f"{len(ports)} argument{'s' * (len(ports) > 1)} ({', '.join(map(str, ports))})"
 
 
-def as_value(value: object, port: Port, label: str) -> Value:
-    """An array of a device as it is, if it has the port's dtype and shape; else `as_array`."""
-    if not isinstance(value, DeviceArray):
+def as_value(value: object, port: Port, label: str, takers: Sequence[BufferDevice] = ()) -> Value:
+    """
+    An array of a device as it is, if it has the port's dtype and shape; else `as_array`.
+
+    One of another library is copied to the first of the `takers`, without passing the host.
+    """
+    if isinstance(value, DeviceArray):
+        if value.shape == port.shape and value.dtype == port.numpy:
+            return value
+        raise _mismatch(value, port, label)
+    interface = None if isinstance(value, np.ndarray) else _interface(value)
+    if interface is None or not takers:
         return as_array(value, port, label)
-    if value.shape == port.shape and value.dtype == port.numpy:
-        return value
-    raise _mismatch(value, port, label)
+    _check_interface(interface, port, label)
+    return takers[0].adopt(value, port.shape, port.numpy)
+
+
+def _interface(value: object) -> Mapping[str, Any] | None:
+    """How an array on a CUDA device says where it is; None for what is none."""
+    found: object = getattr(value, "__cuda_array_interface__", None)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else None
+
+
+def _check_interface(interface: Mapping[str, Any], port: Port, label: str) -> None:
+    """Raise `ArgumentError` unless an array is row-major and has the port's dtype and shape."""
+    dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+    strides = interface.get("strides")
+    like = np.broadcast_to(np.zeros((), dtype), shape)
+    if dtype != port.numpy or shape != port.shape:
+        raise _mismatch(like, port, label)
+    if strides is not None and like.size and tuple(strides) != row_major(shape, dtype.itemsize):
+        raise ArgumentError(
+            f"{label}: an array on a device must be row-major; its strides are {list(strides)} "
+            f"bytes, not {list(row_major(shape, dtype.itemsize))}"
+        )
+
+
+def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The strides in bytes of an array without gaps."""
+    return tuple(prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
 
 
 def as_array(value: object, port: Port, label: str) -> Array:

@@ -165,7 +165,8 @@ def build(
     namespace |= {name: _leaf(op, bound) for op, name in found.leaves.items()}
     namespace |= {f"{run}_free": [] for run in parts.workspaces}
     walk = write(route, signature, parts.workspaces.__contains__)
-    call = _executed(walk, signature, route.mobile, namespace)
+    binder = partial(bind, signature, mobile=route.mobile, takers=devices.takers)
+    call = _executed(walk, signature, {**namespace, "bind": binder})
     source = "\n\n".join([*(run.source.strip("\n") for run in lowered.values()), walk])
     own = _class_with(call)
     executable = own(module, signature, source, _report(parts, needed), tuple(movers.values()))
@@ -269,9 +270,7 @@ def _leaf(op: Operation, weights: Mapping[str, Array]) -> Array:
     return value
 
 
-def _executed(
-    source: str, signature: Signature, mobile: frozenset[int], namespace: dict[str, Any]
-) -> Callable[..., Any]:
+def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> Callable[..., Any]:
     """Execute the source of a walk; its method `call`."""
     names = {
         **namespace,
@@ -279,7 +278,6 @@ def _executed(
         "ndarray": np.ndarray,
         "MISSING": MISSING,
         "DeviceArray": DeviceArray,
-        "bind": partial(bind, signature, mobile=mobile),
         "contexts": [],
         "new_context": quiet_context,
     }

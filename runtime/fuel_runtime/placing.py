@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import Operation
-from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import ArgumentError, DeviceUnavailable
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
-from fuel_dialect.traits import Leaf, Transfer
+from fuel_dialect.pins import takes_pin
 from fuel_passes.plan.residency import DEVICE
 
 if TYPE_CHECKING:
@@ -103,12 +102,8 @@ def _placeable_in(ops: Any) -> Iterator[FuelOp]:
         if isinstance(op, BranchOp | RunOp | KernelOp):
             inner = [o for region in op.regions for block in region.blocks for o in block.ops]
             pending += reversed(inner)
-        elif isinstance(op, FuelOp) and not _takes_no_pin(op):
+        elif isinstance(op, FuelOp) and takes_pin(op):
             yield op
-
-
-def _takes_no_pin(op: FuelOp) -> bool:
-    return op.has_trait(Leaf) or op.has_trait(Transfer) or op.has_trait(IsTerminator)
 
 
 def place_results(

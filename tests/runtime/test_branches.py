@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fake_devices import KINDS
 from fuel_dialect.errors import DecisionError, DeviceUnavailable
 from fuel_runtime import Executable, Report, Session
+from fuel_runtime.devices import Devices, open_devices
 
 BRANCHES = """
 func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
@@ -56,7 +58,7 @@ ROUTES: list[tuple[dict[str, int], Any]] = [
 ]
 
 
-def compiled(force: dict[str, int] | None = None, devices: str = "cpu") -> Executable:
+def compiled(force: dict[str, int] | None = None, devices: str | Devices = "cpu") -> Executable:
     return Session(devices, force=force).compile(BRANCHES, optimize=False)
 
 
@@ -192,13 +194,14 @@ def test_transfers_to_where_a_value_is_are_free() -> None:
 
 
 def test_the_report() -> None:
-    report = compiled({"d0": 2, "d0/2/d0": 1}, devices="auto").report()
+    report = compiled({"d0": 2, "d0/2/d0": 1}, open_devices("auto", 2, None, KINDS)).report()
     assert isinstance(report, Report)
     assert (report.runs, report.runs_on_route) == (5, 2)
     assert report.devices[0].device == "cpu"
     assert report.devices[0].absent == ""
     assert [d.device for d in report.devices[1:]] == ["cuda:0", "vulkan:0"]
-    assert all("a target for cpu only" in d.absent for d in report.devices[1:])
+    assert "the driver of cuda:0 is not installed" in report.devices[1].absent
+    assert "runs on the cores of the host" in report.devices[2].absent
     outer, inner = report.branches
     assert (outer.decision, outer.arm, outer.why, outer.on_route) == ("d0", 2, "forced", True)
     assert [arm.chosen for arm in outer.arms] == [False, False, True]
@@ -206,7 +209,7 @@ def test_the_report() -> None:
     assert [arm.price_ns for arm in outer.arms] == [10, 5, None]
     assert [arm.origin for arm in outer.arms] == ["user", "fuel-plan", "user"]
     assert outer.arms[0].why_not == "arm 2 is forced"
-    assert outer.arms[1].why_not.startswith("cannot run here: this version of fuel")
+    assert outer.arms[1].why_not.startswith("cannot run here: the driver of cuda:0")
     assert (inner.decision, inner.arm) == ("d0/2/d0", 1)
 
 

@@ -96,6 +96,13 @@ class Devices:
                 return device
         raise DeviceUnavailable(f"{self.why_not(name)}")
 
+    @property
+    def takers(self) -> tuple[BufferDevice, ...]:
+        """The devices that arrays of other libraries can come to without passing the host."""
+        from fuel_runtime.devices.buffers import BufferDevice
+
+        return tuple(d for d in self.present if isinstance(d, BufferDevice) and d.takes_in)
+
     def why_not_target(self, target: TargetAttr) -> str | None:
         """Why no run can be on a target; None if one can."""
         if any(device.target == target for device in self.present):

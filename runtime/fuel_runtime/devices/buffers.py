@@ -124,6 +124,19 @@ class BufferDevice:
             self.check_open()
             return DeviceArray(self, self.upload(array), array.shape, array.dtype)
 
+    def adopt(self, array: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+        """A copy of a row-major array with a `__cuda_array_interface__`, if `takes_in`."""
+        with self.lock:
+            self.check_open()
+            lease = self.take(array_bytes(shape, dtype))
+            cast(Any, self.driver).take_in(array, lease.memory.handle)
+        return DeviceArray(self, lease, shape, dtype)
+
+    @property
+    def takes_in(self) -> bool:
+        """Whether arrays of other libraries on this device come here without passing the host."""
+        return hasattr(self.driver, "take_in")
+
     def get(self, array: DeviceArray) -> Array:
         """A new array of the host with the elements of one of this device."""
         host = np.empty(array.shape, array.dtype)

@@ -114,8 +114,9 @@ class Driver(Protocol):
     Only `read` and `synchronise` need to wait. A handle is whatever `allocate` gives; sizes are
     multiples of 16 bytes and never 0.
 
-    A driver whose memory has addresses may have `pointer(handle) -> int` besides: then arrays of
-    the device have a `__cuda_array_interface__`.
+    A driver whose memory has CUDA addresses may have two methods more. With `pointer(handle) ->
+    int`, arrays of the device have a `__cuda_array_interface__`. `take_in(array, handle)` copies
+    the elements of a row-major array that has one to the start of some memory.
     """
 
     @property

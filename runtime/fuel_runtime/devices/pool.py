@@ -2,13 +2,14 @@
 """
 Memory of a device that is taken, given back and taken again.
 
-What is given back is kept, by size class, and the last that came back goes out first: a program
-that is called again and again gets the same memory each time, so that its recordings fit.
+What is given back is kept, by size class, and the oldest goes out first, whenever it came back: a
+program that is called again and again gets the same memory each time, so that its recordings fit.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,9 @@ class Memory:
         self.bytes = bytes
         self.number = next(_NUMBERS)
 
+    def __lt__(self, other: Memory) -> bool:
+        return self.number < other.number
+
 
 class Lease:
     """The use of some memory; it goes back to its pool with the last reference to this."""
@@ -72,7 +76,7 @@ class Pool:
         idle = self._idle.get(size_class(bytes))
         if not idle:
             return None
-        memory = idle.pop()
+        memory = heappop(idle)
         self.idle_bytes -= memory.bytes
         return Lease(memory, self._returned)
 
@@ -85,7 +89,7 @@ class Pool:
         """Take in what came back."""
         while self._returned:
             memory = self._returned.popleft()
-            self._idle.setdefault(memory.bytes, []).append(memory)
+            heappush(self._idle.setdefault(memory.bytes, []), memory)
             self.idle_bytes += memory.bytes
 
     def trim(self) -> None:
