@@ -89,11 +89,13 @@ def _is_served(op: FuelOp, site: Site) -> bool:
             f"{where}",
             NoBackendForOp,
         )
+    pinned = "" if op.placement is None else f", where it is pinned to {op.placement}"
+    where = ", ".join(str(t) for t in site.targets if op.placement in (None, t.device))
     operands, results = ([str(dtypes.of_type(t)) for t in side] for side in element_types(op))
     fail(
         op,
         f"{op.mnemonic()}: no kernel for ({', '.join(operands)}) -> {', '.join(results)} on "
-        f"{where}, and no decomposition; {describe(allowed)}",
+        f"{where}{pinned}, and no decomposition; {describe(allowed)}",
         NoBackendForOp,
     )
 

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Random programs on random machines: what a walk over several devices gives is the reference's."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from agreement import assert_close, decisions, run
+from fake_devices import FakeDriver, fake
+from fuel_dialect.context import make_context
+from fuel_dialect.targets.machine import Topology
+from fuel_passes.pipeline import OptimizePass
+from fuel_runtime import Session
+from fuel_runtime.devices.buffers import BufferDevice
+from machines import machines, placed_programs
+from programs import Program
+
+CONTEXT = make_context()
+PIPELINES = [
+    OptimizePass(variants=v, granularity=g) for v in ("bake", "keep") for g in ("segment", "chain")
+]  # pyright: ignore[reportArgumentType]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Topology, Program]:
+    machine = draw(machines())
+    return machine, draw(placed_programs(machine))
+
+
+def optimised(module: ModuleOp, pipeline: OptimizePass) -> ModuleOp:
+    module = module.clone()
+    pipeline.apply(CONTEXT, module)
+    return module
+
+
+@settings(max_examples=100)
+@given(cases(), st.sampled_from(PIPELINES), st.data())
+def test_results_equal_the_reference_on_any_route(
+    case: tuple[Topology, Program], pipeline: OptimizePass, data: st.DataObject
+) -> None:
+    machine, program = case
+    module = optimised(program.module, pipeline)
+    sizes = decisions(module)
+    route = {path: data.draw(st.integers(0, arms - 1)) for path, arms in sizes.items()}
+    devices = fake(",".join(target.device.label for target in machine.targets))
+    session = Session(devices, force=route)
+    exe = session.compile(module, weights=program.weights, optimize=False)
+    others = [d for d in devices.present if isinstance(d, BufferDevice)]
+    places = [data.draw(st.sampled_from([None, *others])) for _ in program.arguments]
+    given = [
+        array if device is None else device.put(array)
+        for array, device in zip(program.arguments, places, strict=True)
+    ]
+    want = run(
+        program, {path: arm for path, arm in route.items() if path in decisions(program.module)}
+    )
+    for arguments in (program.arguments, given, program.arguments):
+        results = exe(*arguments)
+        assert_close([np.asarray(result) for result in results], want)
+        memory = [id(r) if isinstance(r, np.ndarray) else r.lease.memory.number for r in results]
+        assert len(set(memory)) == len(memory)
+    del exe, results, given, arguments
+    for device in others:
+        driver = cast(FakeDriver, device.driver)
+        device.free_bytes()
+        assert not driver.recordings
+        device.close()
+        assert not driver.memory, "memory is left"
