@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from fake_devices import KINDS
 from fuel_runtime import load_arrays, save_arrays
 from fuel_runtime.cli import main
+from fuel_runtime.devices import open_devices
 
 PROGRAM = """
 func.func @main(%x: tensor<2x3xf32> {fuel.name = "x"}, %y: tensor<3xf32>)
@@ -173,9 +176,31 @@ def test_the_report_comes_before_the_results(run: Run) -> None:
     assert out.endswith("\n\nresult0: f32[2]\n[-2., -3.]\n")
 
 
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices of tests in place of those of this machine."""
+    monkeypatch.setattr("fuel_runtime.session.open_devices", partial(open_devices, kinds=KINDS))
+
+
+@pytest.mark.usefixtures("fakes")
 def test_devices_auto(run: Run) -> None:
     out = ok(run("p.mlir", "two.npz", "--entry", "two", "--devices", "auto", "--report"))
-    assert "  cuda:0: absent, this version of fuel has a target for cpu only" in out
+    assert "devices     asked for auto, " in out
+    assert "  cuda:0: absent, the driver of cuda:0 is not installed; install a driver\n" in out
+
+
+@pytest.mark.usefixtures("fakes")
+def test_several_devices(run: Run) -> None:
+    devices = ("--devices", "cpu,vulkan:0,cuda:0", "--emulate", "cuda:0", "--report")
+    pins = ("--place", "mul=cuda:0", "--place=add=cpu")
+    program = "p.mlir", "args.npz", "--weights", "weights.npz"
+    alone = ok(run(*program))
+    out = ok(run(*program, *devices, *pins))
+    assert out.endswith(alone)
+    assert "  vulkan:0: present, fake vulkan\n  cuda:0: emulated, fake cuda\n" in out
+    assert "  run0 on cuda:0/triton: 1 kernel, 1 launch\n" in out
+    assert "  arg1: f32[3], caller to cuda:0, 12 bytes\n" in out
+    assert "24 bytes in all calls so far\n" in out
 
 
 def test_no_optimize_takes_the_program_as_it_is(run: Run) -> None:
@@ -191,9 +216,8 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("usage: fuel-run [-h]")
     assert "examples:" in out
-    for (
-        option
-    ) in "random entry weights devices force threads variants no-optimize out report".split():
+    options = "random entry weights devices emulate place force threads variants out report"
+    for option in (*options.split(), "no-optimize"):
         assert f"--{option}" in out
 
 
@@ -274,7 +298,14 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         "there is no function 'nain'; the module has main, large, bf16, pick, two",
     ),
     "unknown device": (("p.mlir", *ARGS, "--devices", "tpu:0"), "'tpu:0' is not a device; the"),
-    "absent device": (("p.mlir", *ARGS, "--devices", "cuda:0"), "cuda:0 is not available: "),
+    "absent device": (("p.mlir", *ARGS, "--devices", "cuda:99"), "cuda:99 is not available: "),
+    "emulated, not asked for": (("p.mlir", *ARGS, "--emulate", "cuda"), "cuda:0 is to be emulated"),
+    "place without a device": (("p.mlir", *ARGS, "--place", "mul"), "--place 'mul': write a name"),
+    "place twice": (
+        ("p.mlir", *ARGS, "--place", "mul=cpu", "--place=mul=cpu"),
+        "--place 'mul=cpu': mul is placed already",
+    ),
+    "place of nothing": (("p.mlir", *ARGS, "--place", "exp=cpu"), "main has nothing called 'exp'"),
     "force without an arm": (("p.mlir", *ARGS, "--force", "d0"), "--force 'd0': write a decision"),
     "force with a bad arm": (("p.mlir", *ARGS, "--force", "d0=x"), "--force 'd0=x': write a"),
     "force what is not there": (
