@@ -307,7 +307,8 @@ def _report(parts: _Parts, needed: Mapping[str, list[Port]]) -> Report:
 def _device_reports(devices: Devices) -> Iterator[DeviceReport]:
     for device in devices.present:
         name = device.target.device
-        yield DeviceReport(str(name), "", device.identity, name in devices.emulated)
+        identity = "" if device is devices.host else device.identity
+        yield DeviceReport(str(name), "", identity, name in devices.emulated)
     for absent in devices.absent:
         yield DeviceReport(str(absent.device), absent.reason)
 
