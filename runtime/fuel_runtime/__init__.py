@@ -7,18 +7,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fuel_runtime.devices import open_devices
+    from fuel_runtime.devices.arrays import DeviceArray
     from fuel_runtime.executable import Executable
     from fuel_runtime.report import Report
     from fuel_runtime.session import Session
     from fuel_runtime.weights import load_arrays, save_arrays
 
-__all__ = ["Executable", "Report", "Session", "load_arrays", "save_arrays"]
+__all__ = [
+    "DeviceArray",
+    "Executable",
+    "Report",
+    "Session",
+    "load_arrays",
+    "open_devices",
+    "save_arrays",
+]
 
 _HOME = {
+    "DeviceArray": "fuel_runtime.devices.arrays",
     "Executable": "fuel_runtime.executable",
     "Report": "fuel_runtime.report",
     "Session": "fuel_runtime.session",
     "load_arrays": "fuel_runtime.weights",
+    "open_devices": "fuel_runtime.devices",
     "save_arrays": "fuel_runtime.weights",
 }
 

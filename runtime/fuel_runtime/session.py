@@ -17,11 +17,12 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from fuel_dialect.attributes import HOST
+from fuel_dialect.attributes import HOST, DeviceAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import (
     ArgumentError,
     DecisionError,
+    DTypeError,
     GraphError,
     OutOfMemory,
     ProgramError,
@@ -138,6 +139,25 @@ class Session:
     ) -> tuple[Any, ...]:
         """Compile a program and call it once; see `compile` and `Executable`."""
         return self.compile(program, entry, weights=weights)(*args)
+
+    def put(self, array: Any, device: str) -> Any:
+        """
+        An array on a device of the session, to be an argument of many calls.
+
+        Raises `DeviceUnavailable`, `OutOfMemory`, or `ArgumentError` for what is no array that fuel
+        can hold.
+        """
+        import numpy as np
+
+        from fuel_dialect import dtypes
+
+        home = self._devices.at(DeviceAttr.of(device))
+        given = np.asarray(array)
+        try:
+            dtypes.of(given.dtype)
+        except DTypeError as error:
+            raise ArgumentError(f"put: {error}") from None
+        return home.receive(given)
 
     def _pins(self, place: Place | None, optimize: bool) -> Pins | None:
         if place is None:

@@ -170,6 +170,19 @@ def test_an_argument_is_read_where_it_lies() -> None:
     assert driver_of(devices, "cuda:0").done["write"] == 1
 
 
+def test_put() -> None:
+    session = Session(fake("cpu,cuda:0"))
+    exe = session.compile(STEP)
+    x = session.put(X, "cuda:0")
+    np.testing.assert_array_equal(exe(x)[0], X + X)
+    assert exe.report().moved_bytes == 16
+    assert session.put(X, "cpu") is X
+    with pytest.raises(DeviceUnavailable, match="the session has no cuda:1"):
+        session.put(X, "cuda:1")
+    with pytest.raises(ArgumentError, match="put: "):
+        session.put(["a"], "cuda:0")
+
+
 def test_an_array_of_another_device_is_brought() -> None:
     devices = fake("cpu,cuda:0,vulkan:0")
     session = Session(devices)
@@ -337,6 +350,22 @@ def test_memory_that_is_kept_for_later_makes_room_for_another_size() -> None:
     for _ in range(3):
         check(wide(x), (np.exp(x * x), -x))
         check(small(x[:600]), (np.exp(x[:600] ** 2), -x[:600]))
+
+
+def test_a_recording_that_needs_memory_gets_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = fake("cpu,cuda:0", cuda=3 * 4096)
+    driver = driver_of(devices, "cuda:0")
+    session = Session(devices)
+    wide, small = session.compile(WIDE), session.compile(STEP)
+    wide(np.zeros(1024, np.float32))
+    record = driver.record
+
+    def hungry(launches: Any) -> int:
+        driver.free(driver.allocate(2 * 4096))
+        return record(launches)
+
+    monkeypatch.setattr(driver, "record", hungry)
+    np.testing.assert_array_equal(small(X)[0], X + X)
 
 
 def test_memory_that_there_is_not() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fuel_dialect.attributes import TargetAttr
     from fuel_dialect.ops.control import RunOp
     from fuel_lowering.kernels import DeviceKernel, DeviceRun, LoweredRun
-    from fuel_runtime.devices.interface import Driver, Limits
+    from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -184,6 +184,14 @@ class BufferDevice:
         except OutOfMemory:
             self._trim()
         return self._pool.allocate(bytes)
+
+    def record(self, launches: Sequence[BoundLaunch]) -> Any:
+        """Record launches, for which a driver may need memory of its own."""
+        try:
+            return self.driver.record(launches)
+        except OutOfMemory:
+            self._trim()
+        return self.driver.record(launches)
 
     def workspace(self, sizes: Mapping[int, int]) -> dict[int, Lease]:
         """

@@ -117,11 +117,10 @@ class LoadedRun:
             (arrays[b.role][b.index].lease if b.role in arrays else fixed[i]).memory.handle
             for i, b in enumerate(self._run.buffers)
         ]
-        driver = self._device.driver
-        recording = driver.record([self._bound(launch, handles) for launch in self._run.launches])
-        self._recordings[key] = recording
+        launches = [self._bound(launch, handles) for launch in self._run.launches]
+        recording = self._recordings[key] = self._device.record(launches)
         if len(self._recordings) > MOST_RECORDINGS:
-            driver.discard(self._recordings.popitem(last=False)[1])
+            self._device.driver.discard(self._recordings.popitem(last=False)[1])
         return recording
 
     def _bound(self, launch: Launch, handles: Sequence[Any]) -> BoundLaunch:
