@@ -23,8 +23,8 @@ from fuel_dialect.traits import Leaf
 from fuel_passes.fork_variants import fresh_ids
 from fuel_passes.form_kernels import form_kernels
 from fuel_passes.outline import Outliner, erase_dead, is_leaf
-from fuel_passes.plan.candidates import Candidates, is_movable
-from fuel_passes.plan.filters import Requirement
+from fuel_passes.plan.candidates import Candidates, candidates_for, is_movable
+from fuel_passes.plan.measurements import MeasurementSource
 from fuel_passes.plan.prices import size_of
 from fuel_passes.plan.residency import (
     HOST_DEVICE,
@@ -56,8 +56,8 @@ class ForkPlacementsPass(ModulePass):
     to it. Segments in arms are not forked again.
 
     Options: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `reach=R`, R >= 1
-    (default 4); `refuge=F`, 0 < F <= 1 (default 0.8); `deterministic` and `max-ulps` as for
-    `fuel-plan`.
+    (default 4); `refuge=F`, 0 < F <= 1 (default 0.8); `deterministic`, `max-ulps` and
+    `measurements` as for `fuel-plan`.
     """
 
     name = "fuel-fork-placements"
@@ -67,6 +67,7 @@ class ForkPlacementsPass(ModulePass):
     refuge: int | float = 0.8
     deterministic: bool = False
     max_ulps: int | None = None
+    measurements: str | MeasurementSource | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.reach >= 1:
@@ -79,7 +80,7 @@ class ForkPlacementsPass(ModulePass):
         check_plan(op, topology)
         if len({target.device for target in topology.targets}) < 2:
             return
-        candidates = Candidates(topology, Requirement(self.deterministic, self.max_ulps))
+        candidates = candidates_for(topology, self.deterministic, self.max_ulps, self.measurements)
         for function in functions(op):
             for block in function.body.blocks:
                 form_kernels(block)
@@ -236,7 +237,7 @@ class _Survey:
         """A segment on a target, with the transfers in and out; None where it cannot run."""
         total = 0
         for op in segment.ops:
-            price = self.candidates.price(op, target)
+            price = self.candidates.price_as_written(op, target)
             if price is None:
                 return None
             total += price
@@ -314,6 +315,6 @@ def _settle(block: Block, target: TargetAttr, candidates: Candidates) -> None:
     for op in list(block.ops):
         op.properties.pop("target", None)
         if isinstance(op, BranchOp):
-            prices = [candidates.total(region.block.ops, target) for region in op.arm_regions]
-            best = min(range(len(prices)), key=lambda index: prices[index] or 0)
-            inline_arm(op, best, PatternRewriter(op))
+            prices = [candidates.as_written(r.block.ops, target) for r in op.arm_regions]
+            known = [(price, i) for i, price in enumerate(prices) if price is not None]
+            inline_arm(op, min(known)[1], PatternRewriter(op))
