@@ -106,7 +106,9 @@ def test_a_precision_floor_refuses_with_a_reason():
 
 
 def test_a_preference_narrows_only_where_something_is_liked():
-    sifted = sift(["numpy", "triton"], described, Requirement(), [lambda source: source.name == "generated"])
+    sifted = sift(
+        ["numpy", "triton"], described, Requirement(), [lambda source: source.name == "generated"]
+    )
     assert sifted.kept == ("triton",)
     assert sifted.refused == (("numpy", "another is liked better"),)
     nothing = sift(["numpy", "triton"], described, Requirement(), [lambda source: False])
