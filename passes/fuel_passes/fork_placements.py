@@ -52,8 +52,9 @@ class ForkPlacementsPass(ModulePass):
     `refuge` of the planned device's memory and not of the other's: then the cheapest such one.
 
     Arm 0 is the segment as planned. In the other arms a branch between variants is settled for
-    the cheapest. A segment with a pinned kernel, or one that the other device lacks, is not forked
-    to it. Segments in arms are not forked again.
+    the cheapest. A kernel that is pinned, or that no other device can run, is in no segment: what
+    stands in front of it and behind it is forked without it. A segment is not forked to a device
+    that lacks one of its kernels. Segments in arms are not forked again.
 
     Options: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `reach=R`, R >= 1
     (default 4); `refuge=F`, 0 < F <= 1 (default 0.8); `deterministic`, `max-ulps` and
@@ -91,6 +92,8 @@ class ForkPlacementsPass(ModulePass):
         forks = {id(s): arms for s in survey.segments() if len(arms := self._arms(s, survey)) > 1}
         if not forks:
             return
+        if not forks:
+            return
         ids = fresh_ids(function)
         leaves = [op for op in block.ops if op.has_trait(Leaf)]
         end = block.last_op
@@ -106,8 +109,6 @@ class ForkPlacementsPass(ModulePass):
 
     def _arms(self, segment: Segment, survey: _Survey) -> list[ArmAttr]:
         """The arms of a segment, the planned one first; fewer than two where it is not forked."""
-        if any("placement" in op.properties for op in segment.ops):
-            return []
         planned = survey.price(segment, segment.target)
         if planned is None:
             return []
@@ -190,19 +191,18 @@ class _Survey:
         self._sort()
 
     def _sort(self) -> None:
-        targets = self.topology.targets
-        default = default_target(self.block, targets)
+        default = default_target(self.block, self.topology.targets)
         depth: dict[SSAValue, tuple[int, TargetAttr | None]] = {}
         for op in self.block.ops:
             if op.has_trait(Leaf) or op.has_trait(IsTerminator):
                 continue
-            target = _segment_target(op, default, targets)
+            target = self._target_in_segment(op, default)
             own = 0
             for operand in op.operands:
                 level, made = depth.get(operand, (0, target))
                 own = max(own, level + (made != target))
             self._put(op, own, target)
-            home = self._home(op) if target is None else target.device.label
+            home = self._home(op, default) if target is None else target.device.label
             for result in op.results:
                 depth[result] = (own, target)
                 self.homes[result] = home
@@ -216,8 +216,18 @@ class _Survey:
         else:
             segments.setdefault(target, Segment(target, [])).ops.append(op)
 
-    def _home(self, op: Operation) -> str:
+    def _target_in_segment(self, op: Operation, default: TargetAttr) -> TargetAttr | None:
+        """The target of an item that may be in a segment; None for what stands between segments."""
+        if "placement" in op.properties:
+            return None
+        able = {c.target.device for c in self.candidates.of(op) if c.price_ns is not None}
+        return _planned_target(op, default, self.topology.targets) if len(able) > 1 else None
+
+    def _home(self, op: Operation, default: TargetAttr) -> str:
         """Where something that is in no segment leaves its results, as far as prices say."""
+        planned = _planned_target(op, default, self.topology.targets)
+        if planned is not None:
+            return planned.device.label
         priced = [c for c in self.candidates.of(op) if c.price_ns is not None]
         best = min(priced, key=lambda c: c.price_ns or 0, default=None)
         return HOST_DEVICE.label if best is None else best.target.device.label
@@ -275,10 +285,10 @@ class _Survey:
         return self.homes[reader.results[0]] if reader.results else None
 
 
-def _segment_target(
+def _planned_target(
     op: Operation, default: TargetAttr, targets: Sequence[TargetAttr]
 ) -> TargetAttr | None:
-    """The target of an item that may be in a segment; None for what stands between segments."""
+    """The one target of an item; None for transfers and for decisions between devices."""
     if isinstance(op, KernelOp):
         return target_of(op, default, targets)
     if isinstance(op, BranchOp) and is_movable(op):
