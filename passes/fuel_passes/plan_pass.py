@@ -90,21 +90,17 @@ class PlanPass(ModulePass):
         plan_module(op, candidates, self.device)
 
 
-Plans = Mapping[str, "BlockPlan"]
-"""What was planned, by the names of functions."""
-
-
 def plan_module(
     module: ModuleOp,
     candidates: Candidates,
     device: str | None = None,
-    previous: Plans | None = None,
-) -> Plans:
+    previous: Mapping[str, Placement] | None = None,
+) -> Mapping[str, BlockPlan]:
     """
     Plan a module and note the targets in it; all or, where something is refused, nothing.
 
-    What a `previous` plan of functions of the same names says of unchanged kernels is where the
-    search starts; see `place`.
+    The plans, by the names of functions. A `previous` placement of a function of the same name is
+    where its search starts; see `place`.
     """
     topology = candidates.topology
     pin = None if device is None else session_pin(device, topology)
@@ -185,15 +181,14 @@ def plan_block(
     block: Block,
     candidates: Candidates,
     pin: DeviceAttr | None = None,
-    previous: BlockPlan | None = None,
+    previous: Placement | None = None,
 ) -> BlockPlan:
     """Place the items of a function's block. Changes nothing."""
     problem = _Problem(function, block, candidates, pin)
     for op in block.ops:
         if not op.has_trait(Leaf) and not op.has_trait(IsTerminator):
             problem.add(op)
-    before = None if previous is None else previous.placement
-    placed = place(problem.nodes, candidates.topology, problem.exits(), before)
+    placed = place(problem.nodes, candidates.topology, problem.exits(), previous)
     chosen: dict[Operation, Candidate] = {}
     for key, (op, found) in enumerate(zip(problem.ops, problem.known, strict=True)):
         best = cheapest(found, DeviceAttr.of(placed.assignment[key]))

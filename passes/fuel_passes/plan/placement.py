@@ -8,7 +8,7 @@ memory once, however many readers it has there; a transfer of two hops leaves a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -175,45 +175,37 @@ def unchanged(before: Sequence[Node], after: Sequence[Node]) -> dict[int, int]:
     The nodes that are as they were, by place after and before: those in front of all that changed,
     and those behind it.
     """
-    old, new = list(_placed(before)), list(_placed(after))
-    most = min(len(old), len(new))
-    head = next((i for i in range(most) if old[i] != new[i]), most)
-    shift = len(new) - len(old)
-    tail = next(
-        (i for i in range(most - head) if not _same(old[-1 - i], new[-1 - i], shift, head)),
-        most - head,
-    )
+    most = min(len(before), len(after))
+    shift = len(after) - len(before)
+    places = [{node.key: place for place, node in enumerate(nodes)} for nodes in (before, after)]
+
+    def same(old: Node, new: Node, head: int) -> bool:
+        rest = (old.prices, old.bytes, old.pin) == (new.prices, new.bytes, new.pin)
+        if not rest or len(old.inputs) != len(new.inputs):
+            return False
+        reads = zip((*old.inputs, old.reuses), (*new.inputs, new.reuses), strict=True)
+        return all(_same_read(a, b, places, shift, head) for a, b in reads)
+
+    head = next((i for i in range(most) if not same(before[i], after[i], most)), most)
+    backwards = range(1, most - head + 1)
+    tail = next((i - 1 for i in backwards if not same(before[-i], after[-i], head)), most - head)
     ahead = {place: place for place in range(head)}
-    return ahead | {place: place - shift for place in range(len(new) - tail, len(new))}
+    return ahead | {place: place - shift for place in range(len(after) - tail, len(after))}
 
 
-def _placed(nodes: Sequence[Node]) -> Iterator[Node]:
-    """Nodes with their places for keys."""
-    place = {node.key: index for index, node in enumerate(nodes)}
-
-    def moved(read: Input) -> Input:
-        if isinstance(read, Source):
-            return read
-        output = Output(read) if isinstance(read, int) else read
-        return Output(place.get(output.node, -1), output.result)
-
-    for node in nodes:
-        reuses = None if node.reuses is None else moved(node.reuses)
-        inputs = tuple(map(moved, node.inputs))
-        yield replace(node, key=place[node.key], inputs=inputs, reuses=reuses)
-
-
-def _same(old: Node, new: Node, shift: int, head: int) -> bool:
-    """Whether nodes behind a change are the same: what stands in front of it did not move."""
-
-    def moved(read: Input) -> Input:
-        if isinstance(read, Output) and read.node >= head:
-            return replace(read, node=read.node + shift)
-        return read
-
-    reuses = None if old.reuses is None else moved(old.reuses)
-    inputs = tuple(map(moved, old.inputs))
-    return replace(old, key=new.key, inputs=inputs, reuses=reuses) == new
+def _same_read(
+    old: Input | None,
+    new: Input | None,
+    places: Sequence[Mapping[int, int]],
+    shift: int,
+    head: int,
+) -> bool:
+    """Whether two nodes read the same: what stands behind the first change has moved by `shift`."""
+    if isinstance(old, Source | None) or isinstance(new, Source | None):
+        return old == new
+    (a, i), (b, j) = ((r, 0) if isinstance(r, int) else (r.node, r.result) for r in (old, new))
+    place = places[0].get(a, -1)
+    return i == j and places[1].get(b, -1) == place + (shift if place >= head else 0)
 
 
 def total_ns(
