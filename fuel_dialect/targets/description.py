@@ -50,8 +50,13 @@ class KernelSource:
     """How many units in the last place elementwise ops may be off, transcendentals too."""
     rate: float = 1.0
     """The share of the target's rates that its kernels reach."""
-    revision: str = ""
-    """Of the code that makes the kernels; times measured under another are not used."""
+    revision: str = "1"
+    """Of the code that makes the kernels; to be changed with it, so that old times are not used."""
+
+    @property
+    def identity(self) -> str:
+        """Which code makes a kernel, for the key of what was measured: `tiles-1`."""
+        return f"{self.name}-{self.revision}"
 
     @cached_property
     def element_types(self) -> frozenset[Attribute] | None:

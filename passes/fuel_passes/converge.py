@@ -55,7 +55,7 @@ class ConvergePass(ModulePass):
             if not found:
                 continue
             for branch in reversed(found):
-                _drop(branch, _superfluous(branch), targets)
+                _drop(branch, superfluous(branch), targets)
             _thin_out(function, targets)
 
 
@@ -63,7 +63,7 @@ def _planned(function: FuncOp) -> Iterator[BranchOp]:
     return filter(is_planned_branch, branches(function))
 
 
-def _superfluous(branch: BranchOp) -> dict[int, str]:
+def superfluous(branch: BranchOp) -> dict[int, str]:
     """Arms that others make superfluous, and why."""
     gone: dict[int, str] = {}
     arms, regions = branch.arms.data, branch.arm_regions

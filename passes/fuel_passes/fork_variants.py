@@ -63,9 +63,9 @@ class ForkVariantsPass(ModulePass):
     the cheapest form.
 
     Arms that passes added stay under 5 % of a function's kernels, one always allowed; where more
-    would fork, those whose prices lie closest stay, because there a measurement is most likely to
-    decide. A target without library calls is not forked for, and no source that is refused has an
-    arm.
+    would fork, those stay whose other form is cheapest in terms of the written one, because there a
+    measurement is most likely to decide. There is no arm for what no allowed source makes, such as
+    library calls on a GPU.
 
     Options: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `reach=R`, R >= 1
     (default 4); `max-branches=N`, the most forks in a function besides the 5 %;
@@ -130,9 +130,8 @@ class Choice:
 
     @property
     def ratio(self) -> float:
-        """The dearer price over the cheaper."""
-        low, high = sorted((self.written_ns, self.other_ns))
-        return high / max(low, 1)
+        """The other price in terms of the written one."""
+        return self.other_ns / max(self.written_ns, 1)
 
 
 def _choices(function: FuncOp, candidates: Candidates) -> Iterator[Choice]:

@@ -30,7 +30,7 @@ from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.plan.candidates import candidates_for
+from fuel_passes.plan.candidates import candidates_for, measurement_key
 from fuel_passes.plan.filters import FilterRejected, Requirement, bit_stable, sift, strided
 from fuel_passes.plan.frontier import Entry, frontier, ranked
 from fuel_passes.plan.measurements import MeasurementKey, Measurements, key_of
@@ -191,14 +191,19 @@ def test_compile_plan_judge_layer2_can_flip_layer1_winner():
     (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
     targets = {"cpu": TargetAttr.of("cpu", "numpy"), "vulkan:0": TargetAttr.of("vulkan", "kompute")}
     judge = Measurements(
-        {key_of(kernel, targets["cpu"]): 5_000, key_of(kernel, targets["vulkan:0"]): 20}
+        {
+            measurement_key(kernel, targets["cpu"], PRESETS["cpu+vulkan"]): 5_000,
+            measurement_key(kernel, targets["vulkan:0"], PRESETS["cpu+vulkan"]): 20,
+        }
     )
     for measurements, winner in ((None, "cpu"), (judge, "vulkan:0")):
         found = candidates_for(PRESETS["cpu+vulkan"], measurements=measurements).of(kernel)
         best = min(found, key=lambda c: c.price_ns or 0)
         assert best.target == targets[winner]
         assert best.measured == (measurements is not None)
-    elsewhere = Measurements({replace(key_of(kernel, targets["cpu"]), hardware="other"): 5_000})
+    elsewhere = Measurements(
+        {replace(measurement_key(kernel, targets["cpu"], PRESETS["cpu"]), hardware="other"): 5_000}
+    )
     found = candidates_for(PRESETS["cpu"], measurements=elsewhere).of(kernel)
     assert not any(c.measured for c in found)
 

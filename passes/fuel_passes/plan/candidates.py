@@ -27,7 +27,13 @@ from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.traits import Leaf, ViewOp
 from fuel_passes.calls import LIBRARY, calls_of
 from fuel_passes.plan.filters import Requirement, filters_for
-from fuel_passes.plan.measurements import UNTRACKED, MeasurementSource, key_of, read
+from fuel_passes.plan.measurements import (
+    UNTRACKED,
+    MeasurementKey,
+    MeasurementSource,
+    key_of,
+    read,
+)
 from fuel_passes.plan.prices import source_ns
 from fuel_passes.plan.residency import present_arms
 from fuel_passes.plan.serving import element_types, source_serves
@@ -119,7 +125,7 @@ class Candidates:
         description: TargetDescription,
         source: KernelSource,
     ) -> Candidate:
-        splits = source.launches == "op" and kernel.kind.data != LIBRARY
+        splits = _splits(kernel, source)
         found = Candidate(
             target, None, None, source.name, source.generic, splits, reuses=source.reuses
         )
@@ -143,7 +149,7 @@ class Candidates:
             parts = [op for op in calls_of(kernel).ops if isinstance(op, KernelOp)]
         hardware = hardware_of(self.topology, target)
         known = [
-            self.measured.measured_ns(key_of(part, target, source.revision, hardware))
+            self.measured.measured_ns(key_of(part, target, source.identity, hardware))
             for part in parts
         ]
         found = [time for time in known if time is not None]
@@ -202,6 +208,29 @@ def candidates_for(
         raise FuelPassError(f"max-ulps must be >= 0, got {max_ulps}")
     source = read(measurements) if isinstance(measurements, str) else measurements
     return Candidates(topology, Requirement(deterministic, max_ulps), source)
+
+
+def measurement_key(kernel: KernelOp, target: TargetAttr, topology: Topology) -> MeasurementKey:
+    """
+    The key under which the time of a kernel is looked up here, and is to be recorded.
+
+    A kernel that no source of the target makes as it is has no revision.
+    """
+    description = target_description(topology, target)
+    identity = next(
+        (
+            s.identity
+            for s in description.sources
+            if kernel.kind.data in s.kinds and not _splits(kernel, s)
+        ),
+        UNTRACKED,
+    )
+    return key_of(kernel, target, identity, hardware_of(topology, target))
+
+
+def _splits(kernel: KernelOp, source: KernelSource) -> bool:
+    """Whether a source makes one call for each op in place of a kernel."""
+    return source.launches == "op" and kernel.kind.data != LIBRARY
 
 
 def hardware_of(topology: Topology, target: TargetAttr) -> str:
