@@ -8,18 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter
 
-from fuel_dialect.attributes import MAX_PRICE, ArmAttr, TargetAttr
-from fuel_dialect.canonicalization import DropOperands
+from fuel_dialect.attributes import MAX_PRICE, TargetAttr
 from fuel_dialect.ops.control import BranchOp
-from fuel_passes.fork_placements import REFUGE
+from fuel_passes.fork_placements import REFUGE, footprint
 from fuel_passes.fork_variants import arms_left
 from fuel_passes.plan.frontier import Entry, frontier
-from fuel_passes.plan.residency import take_arm
+from fuel_passes.plan.residency import keep_arms
 from fuel_passes.plan.topology import resolve
 from fuel_passes.strip_plan import is_planned_branch
 from fuel_passes.walk import branches, functions
@@ -33,9 +31,9 @@ class ConvergePass(ModulePass):
     Drops arms that passes made, until those that stay are few and differ.
 
     - An arm that is the same as an earlier one of its branch goes.
-    - Of the arms of a branch between devices, those go that are dearer than another for the same
-      target (`plan/frontier.py`); the dearer of two kernels on one device are for
-      `fuel-bake-variants`.
+    - Of the arms of a branch between devices, those go that another on the same device beats in
+      price or in the memory they need, and equals in the other (`plan/frontier.py`, at most 32 for
+      a device); the dearer of two kernels on one device are for `fuel-bake-variants`.
     - While arms that passes added are 5 % of a function's kernels or more (one is always
       allowed), the least valuable goes: its value is what the branch costs at its best, discounted
       by how much dearer the arm is. Refuges from a full device go last.
@@ -57,7 +55,7 @@ class ConvergePass(ModulePass):
             if not found:
                 continue
             for branch in reversed(found):
-                _drop(branch, _superfluous(branch), targets)
+                _drop(branch, superfluous(branch), targets)
             _thin_out(function, targets)
 
 
@@ -65,7 +63,7 @@ def _planned(function: FuncOp) -> Iterator[BranchOp]:
     return filter(is_planned_branch, branches(function))
 
 
-def _superfluous(branch: BranchOp) -> dict[int, str]:
+def superfluous(branch: BranchOp) -> dict[int, str]:
     """Arms that others make superfluous, and why."""
     gone: dict[int, str] = {}
     arms, regions = branch.arms.data, branch.arm_regions
@@ -76,17 +74,17 @@ def _superfluous(branch: BranchOp) -> dict[int, str]:
                 gone[index] = f"is the same as arm {other}"
                 break
     if len({arm.target.device for arm in arms}) > 1:
-        kept = frontier([_entry(i, arm) for i, arm in enumerate(arms) if i not in gone])
+        kept = frontier([_entry(branch, i) for i in range(len(arms)) if i not in gone])
         left = {entry.candidate for entry in kept} | set(gone)
-        gone |= {
-            i: "is dearer than others on its device" for i in range(len(arms)) if i not in left
-        }
+        why = "is dearer than others on its device and needs no less memory"
+        gone |= {i: why for i in range(len(arms)) if i not in left}
     return gone
 
 
-def _entry(index: int, arm: ArmAttr) -> Entry[int]:
+def _entry(branch: BranchOp, index: int) -> Entry[int]:
+    arm, ops = branch.arms.data[index], list(branch.arm_regions[index].block.ops)
     price = arm.price_ns
-    costs = (MAX_PRICE if price is None else price,)
+    costs = (MAX_PRICE if price is None else price, footprint(ops))
     return Entry(index, arm.target.device.label, arm.target.backend.data, costs, price)
 
 
@@ -125,11 +123,4 @@ def _drop(branch: BranchOp, reasons: dict[int, str], targets: Sequence[TargetAtt
         arm = branch.arms.data[index]
         LOG.info("fuel-converge: %s, arm %d on %s %s", branch.id.data, index, arm.target, why)
     kept = [index for index in range(len(branch.arms)) if index not in reasons]
-    if kept == [0]:
-        take_arm(branch, 0, targets)
-        return
-    for index, region in enumerate(list(branch.arm_regions)):
-        if index in reasons:
-            branch.detach_region(region).erase()
-    branch.properties["arms"] = ArrayAttr([branch.arms.data[index] for index in kept])
-    DropOperands().match_and_rewrite(branch, PatternRewriter(branch))
+    keep_arms(branch, kept, targets)

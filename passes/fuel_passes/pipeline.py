@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +21,7 @@ from fuel_passes.form_runs import FormRunsPass, Granularity
 from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.order import OrderPass
 from fuel_passes.order_runs import OrderRunsPass
+from fuel_passes.plan.measurements import MeasurementSource
 from fuel_passes.plan_pass import PlanPass
 from fuel_passes.promote_dtypes import PromoteDtypesPass
 from fuel_passes.simplify import SimplifyAfter, SimplifyPass
@@ -45,7 +46,7 @@ class OptimizePass(ModulePass):
     `topology="cpu"`: a preset, instead of the `fuel.topology` of the module.
     `precision=exact` refuses a program that would need dtype promotion.
     `device="cuda:0"`: see `fuel-plan`; then nothing is forked to another device.
-    `deterministic=true` and `max-ulps=N`: see `fuel-plan`.
+    `deterministic=true`, `max-ulps=N` and `measurements="FILE.json"`: see `fuel-plan`.
     """
 
     name = "fuel-optimize"
@@ -57,21 +58,28 @@ class OptimizePass(ModulePass):
     device: str | None = None
     deterministic: bool = False
     max_ulps: int | None = None
+    measurements: str | MeasurementSource | None = None
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The passes in order."""
-        topology, strict, ulps = self.topology, self.deterministic, self.max_ulps
+        topology = self.topology
+        asked: dict[str, Any] = {
+            "topology": topology,
+            "deterministic": self.deterministic,
+            "max_ulps": self.max_ulps,
+            "measurements": self.measurements,
+        }
+        forks = (ForkPlacementsPass(**asked),) if self.device is None else ()
         bake = (BakeVariantsPass(topology=topology),) if self.variants == "bake" else ()
-        forks = ForkPlacementsPass(topology=topology, deterministic=strict, max_ulps=ulps)
         return (
             StripPlanPass(),
             SimplifyPass(),
             SimplifyAfter(PromoteDtypesPass(topology=topology, precision=self.precision)),
             SimplifyAfter(DecomposePass(topology=topology)),
             FormKernelsPass(),
-            ForkVariantsPass(topology=topology),
-            PlanPass(topology, self.device, strict, ulps),
-            *((forks,) if self.device is None else ()),
+            ForkVariantsPass(**asked),
+            PlanPass(device=self.device, **asked),
+            *forks,
             ConvergePass(topology=topology),
             *bake,
             InsertCopiesPass(topology=topology),

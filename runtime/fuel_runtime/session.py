@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from fuel_dialect.attributes import HOST, DeviceAttr
+from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import (
     ArgumentError,
@@ -30,14 +30,15 @@ from fuel_dialect.errors import (
     WeightError,
 )
 from fuel_dialect.tracing import describe
-from fuel_passes.plan.topology import STAMP, attribute_of
 from fuel_runtime.arguments import Signature
 from fuel_runtime.devices import Devices, Emulate, open_devices
-from fuel_runtime.devices.topology import is_host_alone, topology_for
 from fuel_runtime.placing import Pins, Place, Results, place_results
+from fuel_runtime.planning import Planning, planned_for
 
 if TYPE_CHECKING:
+    from fuel_dialect.targets.machine import Topology
     from fuel_passes.pipeline import OptimizePass
+    from fuel_passes.plan.measurements import MeasurementSource
     from fuel_runtime.executable import Executable
 
 Program = ModuleOp | str | PathLike[str]
@@ -58,7 +59,13 @@ class Session:
     by default. With `variants="keep"` the optimiser keeps every way to compute something as an arm
     that can be forced; with "bake" only those that are near in price.
 
-    Raises `UnknownDevice`, `DeviceUnavailable` or `ArgumentError`.
+    `topology` is what programs are planned for: the name of a preset, a `.json` file or a
+    `Topology`; without one, what follows from the devices. Only kernels are used that are at most
+    `max_ulps` units in the last place off, and with `deterministic` those that give the same bits
+    each time. `measurements`, a `.json` file or a `MeasurementSource`, replaces modelled prices.
+
+    Raises `UnknownDevice`, `DeviceUnavailable`, `ArgumentError`, or `FuelPassError` for a topology
+    that is none.
     """
 
     def __init__(
@@ -69,12 +76,19 @@ class Session:
         force: Mapping[str, int] | None = None,
         threads: int | None = None,
         variants: Literal["bake", "keep"] = "bake",
+        topology: str | PathLike[str] | Topology | None = None,
+        deterministic: bool = False,
+        max_ulps: int | None = None,
+        measurements: str | PathLike[str] | MeasurementSource | None = None,
     ):
         if variants not in ("bake", "keep"):
             raise ArgumentError(f"session: variants is bake or keep, not {variants!r}")
         self._devices = _opened(devices, emulate, threads)
         self._force = _checked({} if force is None else force)
         self._variants: Literal["bake", "keep"] = variants
+        self._planning = Planning(
+            planned_for(topology, self._devices), deterministic, max_ulps, measurements
+        )
 
     @property
     def devices(self) -> Devices:
@@ -170,29 +184,13 @@ class Session:
 
     def _plan(self, module: ModuleOp, entry: str, optimize: bool, pins: Pins | None) -> None:
         """Bring a module into runs and branches."""
-        topology = self._topology(module, optimize)
         if optimize:
-            from fuel_passes.pipeline import OptimizePass
-
-            _optimized(
-                module, entry, OptimizePass(variants=self._variants, topology=topology), pins
-            )
+            _optimized(module, entry, self._planning.prepare(module, self._variants), pins)
         else:
             from fuel_passes.form_runs import FormRunsPass
 
+            self._planning.stamp_if_none(module)
             FormRunsPass().apply(make_context(), module)
-
-    def _topology(self, module: ModuleOp, optimize: bool) -> str | None:
-        """
-        The name of the topology to plan for; None where it is stamped on the module.
-
-        What is taken as it is keeps the stamp of the machine that it was planned for.
-        """
-        if is_host_alone(self._devices):
-            return HOST
-        if optimize or STAMP not in module.attributes:
-            module.attributes[STAMP] = attribute_of(topology_for(self._devices))
-        return None
 
 
 def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:

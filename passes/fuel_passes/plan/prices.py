@@ -23,7 +23,7 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.shape import ConcatOp
-from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.traits import (
     AlongAxesOp,
     Elementwise,
@@ -181,6 +181,20 @@ def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
     has_one_row = all(elements_of(r) == 1 for r in kernel.outputs)
     threads = 1 if has_one_row else threads_for(elements, target)
     return duration(Work(read + written, operations, flops), target, threads)
+
+
+def source_ns(kernel: KernelOp, target: TargetDescription, source: KernelSource) -> int | None:
+    """
+    A kernel as a source of a target makes it: one launch, or one call for each op.
+
+    None where an op of it has no price: that is not free.
+    """
+    if any(price_of(type(op)) is None for op in kernel.body.block.ops):
+        return None
+    slowed = target.at(source.rate)
+    if source.launches == "op":
+        return ops_ns(kernel.body.block.ops, slowed)
+    return kernel_ns(kernel, slowed)
 
 
 def _is_counted(op: Operation) -> bool:

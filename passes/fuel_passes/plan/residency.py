@@ -21,7 +21,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
-from fuel_dialect.canonicalization import inline_arm
+from fuel_dialect.canonicalization import DropOperands, inline_arm
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Leaf
@@ -84,6 +84,18 @@ def keep_targets(branch: BranchOp, index: int, targets: Sequence[TargetAttr]) ->
         for op in branch.arm_regions[index].block.ops:
             if isinstance(op, KernelOp) and op.target is None and op.placement is None:
                 op.properties["target"] = target
+
+
+def keep_arms(branch: BranchOp, kept: Sequence[int], targets: Sequence[TargetAttr]) -> None:
+    """Drop the other arms of a branch; one alone takes its place."""
+    if len(kept) == 1:
+        take_arm(branch, kept[0], targets)
+        return
+    for index, region in enumerate(list(branch.arm_regions)):
+        if index not in kept:
+            branch.detach_region(region).erase()
+    branch.properties["arms"] = ArrayAttr([branch.arms.data[index] for index in kept])
+    DropOperands().match_and_rewrite(branch, PatternRewriter(branch))
 
 
 def argument_devices(function: FuncOp, block: Block) -> list[DeviceAttr]:
