@@ -375,8 +375,8 @@ def write(route: Route, signature: Signature, has_scratch: Callable[[str], bool]
 
     It uses, from its namespace: the runs, `<run>_scratch` to make a workspace and `<run>_free`,
     the list of those not in use; the transfers; the leaves; `bind`, `MISSING`, `ndarray`, and
-    `arrays`, the types that an array of any device may have; `dtype<i>` of each argument; and `contexts`, the
-    list of contexts not in use, with `new_context`.
+    `arrays`, the types that an array of any device may have; `dtype<i>` of each argument; and
+    `contexts`, the list of contexts not in use, with `new_context`.
     """
     arguments = [f"a{index}" for index in range(len(signature.inputs))]
     body = list(_body(route, has_scratch))
