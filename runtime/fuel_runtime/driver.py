@@ -404,8 +404,8 @@ def write(route: Route, signature: Signature, has_scratch: Callable[[str], bool]
 
     It uses, from its namespace: the runs, `<run>_scratch` to make a workspace and `<run>_free`,
     the list of those not in use; the transfers; the leaves; `bind`, `MISSING`, `ndarray`, and
-    `DeviceArray` where an argument may be one; `dtype<i>` of each argument; and `contexts`, the
-    list of contexts not in use, with `new_context`.
+    `arrays`, the types that an array of any device may have; `dtype<i>` of each argument; and
+    `contexts`, the list of contexts not in use, with `new_context`.
     """
     arguments = [f"a{index}" for index in range(len(signature.inputs))]
     body = list(_body(route, has_scratch))
@@ -436,7 +436,7 @@ def _is_no_array(name: str, is_mobile: bool) -> str:
     """Whether a value is no array of the host, nor, where that will do, of a device."""
     if not is_mobile:
         return f"type({name}) is not ndarray"
-    return f"(type({name}) is not ndarray and type({name}) is not DeviceArray)"
+    return f"type({name}) not in arrays"
 
 
 def _body(route: Route, has_scratch: Callable[[str], bool]) -> Iterable[str]:

@@ -277,7 +277,7 @@ def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> C
         **{f"dtype{index}": port.numpy for index, port in enumerate(signature.inputs)},
         "ndarray": np.ndarray,
         "MISSING": MISSING,
-        "DeviceArray": DeviceArray,
+        "arrays": (np.ndarray, DeviceArray),
         "contexts": [],
         "new_context": quiet_context,
     }

@@ -50,11 +50,11 @@ class BufferDevice:
         self.lock = Lock()
         self.traffic = Traffic()
         self._lower = lower
-        self._pool = Pool(driver)
+        self.pool = Pool(driver)
         self._runs: weakref.WeakSet[LoadedRun] = weakref.WeakSet()
         self._workspaces: weakref.WeakSet[Lease] = weakref.WeakSet()
         self._ended: deque[Recordings] = deque()
-        self._is_open = True
+        self.is_open = True
         _OPEN.add(self)
 
     @property
@@ -73,7 +73,7 @@ class BufferDevice:
             self.check_open()
             self._collect()
             free = self.driver.free_bytes()
-            return None if free is None else free + self._pool.idle_bytes
+            return None if free is None else free + self.pool.idle_bytes
 
     def total_bytes(self) -> int | None:
         """All its memory."""
@@ -105,7 +105,7 @@ class BufferDevice:
         self._ended.append(recordings)
         if self.lock.acquire(blocking=False):
             try:
-                if self._is_open:
+                if self.is_open:
                     self._collect()
             finally:
                 self.lock.release()
@@ -174,16 +174,18 @@ class BufferDevice:
         return lease
 
     def take(self, bytes: int) -> Lease:
-        """Memory for so many bytes; what is kept for later goes before there is none."""
-        lease = self._pool.find(bytes)
-        if lease is not None:
-            return lease
+        """Memory for so many bytes. Raises `OutOfMemory`."""
+        size = size_class(bytes)
+        return self.pool.find(size) or self.allocate(size)
+
+    def allocate(self, size: int) -> Lease:
+        """New memory of a size class; what is kept for later goes before there is none."""
         self._discard_ended()
         try:
-            return self._pool.allocate(bytes)
+            return self.pool.allocate(size)
         except OutOfMemory:
             self._trim()
-        return self._pool.allocate(bytes)
+        return self.pool.allocate(size)
 
     def record(self, launches: Sequence[BoundLaunch]) -> Any:
         """Record launches, for which a driver may need memory of its own."""
@@ -214,7 +216,7 @@ class BufferDevice:
 
     def _collect(self) -> None:
         self._discard_ended()
-        self._pool.collect()
+        self.pool.collect()
 
     def _discard_ended(self) -> None:
         while self._ended:
@@ -228,22 +230,22 @@ class BufferDevice:
         self._discard_ended()
         for run in list(self._runs):
             run.forget()
-        self._pool.trim()
+        self.pool.trim()
 
     # The end.
 
     def check_open(self) -> None:
         """Raise `DeviceUnavailable` if the device is closed."""
-        if not self._is_open:
+        if not self.is_open:
             raise DeviceUnavailable(f"{self.target.device} is closed")
 
     def close(self) -> None:
         """Give up recordings, then memory, then the driver; once."""
         with self.lock:
-            if not self._is_open:
+            if not self.is_open:
                 return
             self._trim()
-            self._is_open = False
+            self.is_open = False
             self.driver.close()
 
     def __repr__(self) -> str:

@@ -49,10 +49,11 @@ class Memory:
 class Lease:
     """The use of some memory; it goes back to its pool with the last reference to this."""
 
-    __slots__ = ("__weakref__", "_returned", "memory")
+    __slots__ = ("__weakref__", "_returned", "memory", "number")
 
     def __init__(self, memory: Memory, returned: deque[Memory]):
         self.memory = memory
+        self.number = memory.number
         self._returned = returned
 
     def __del__(self) -> None:
@@ -68,21 +69,22 @@ class Pool:
         self._driver = driver
         self._idle: dict[int, list[Memory]] = {}
         self._returned: deque[Memory] = deque()
-        self.idle_bytes = 0
 
-    def find(self, bytes: int) -> Lease | None:
-        """Idle memory for so many bytes, if there is any."""
+    @property
+    def idle_bytes(self) -> int:
+        """What is kept for later."""
         self.collect()
-        idle = self._idle.get(size_class(bytes))
-        if not idle:
-            return None
-        memory = heappop(idle)
-        self.idle_bytes -= memory.bytes
-        return Lease(memory, self._returned)
+        return sum(size * len(idle) for size, idle in self._idle.items())
 
-    def allocate(self, bytes: int) -> Lease:
-        """New memory. Raises `OutOfMemory`."""
-        size = size_class(bytes)
+    def find(self, size: int) -> Lease | None:
+        """Idle memory of a size class, if there is any."""
+        if self._returned:
+            self.collect()
+        idle = self._idle.get(size)
+        return Lease(heappop(idle), self._returned) if idle else None
+
+    def allocate(self, size: int) -> Lease:
+        """New memory of a size class. Raises `OutOfMemory`."""
         return Lease(Memory(self._driver.allocate(size), size), self._returned)
 
     def collect(self) -> None:
@@ -90,7 +92,6 @@ class Pool:
         while self._returned:
             memory = self._returned.popleft()
             heappush(self._idle.setdefault(memory.bytes, []), memory)
-            self.idle_bytes += memory.bytes
 
     def trim(self) -> None:
         """Give idle memory back to the device; nothing recorded may use it."""
@@ -99,4 +100,3 @@ class Pool:
             for memory in idle:
                 self._driver.free(memory.handle)
         self._idle.clear()
-        self.idle_bytes = 0

@@ -3,13 +3,12 @@
 Runs on a device: bound to memory, recorded, replayed.
 
 A recording holds the memory of inputs and results. Calls that come with other memory make other
-recordings; the last `MOST_RECORDINGS` are kept.
+recordings; the newest `MOST_RECORDINGS` are kept.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import IndexOutOfRange, LoweringError
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.interface import BoundLaunch
+from fuel_runtime.devices.pool import size_class
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.base import AnyTensor
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 MOST_RECORDINGS = 8
 STATUS_BYTES = 4
 
-Recordings = OrderedDict[tuple[int, ...], Any]
-Shape = tuple[tuple[int, ...], np.dtype[Any]]
+Recordings = dict[tuple[int, ...], Any]
+"""By the numbers of the memory of inputs and results, the oldest first."""
+
+Output = tuple[tuple[int, ...], np.dtype[Any], int]
+"""Shape, dtype and size class of the memory of a result."""
 
 
 class Weights:
@@ -65,53 +68,61 @@ class LoadedRun:
         self._run = run
         self._kernels = [kernels[kernel] for kernel in run.kernels]
         self._weights = weights
-        self._outputs = [_shape_of(type) for type in run.outputs]
+        self._outputs = [_output_of(type) for type in run.outputs]
         self._fixed: dict[int, Lease] | None = None
         self._status: Lease | None = None
-        self._recordings: Recordings = OrderedDict()
+        self._recordings: Recordings = {}
         ended = weakref.finalize(self, device.dispose, self._recordings)
         ended.atexit = False
 
     def __call__(self, *values: DeviceArray) -> tuple[DeviceArray, ...]:
-        """New arrays. Raises `IndexOutOfRange` or `OutOfMemory`."""
+        """
+        New arrays. Raises `IndexOutOfRange` or `OutOfMemory`.
+
+        What can be done once is: a decode step is a few replays and little else.
+        """
         device = self._device
         with device.lock:
-            device.check_open()
-            if self._fixed is None:
-                self._fixed = self._prepared()
+            if not device.is_open or self._fixed is None:
+                self._prepare()
+            find, allocate = device.pool.find, device.allocate
             outputs = tuple(
-                DeviceArray(device, device.take(array_bytes(shape, dtype)), shape, dtype)
-                for shape, dtype in self._outputs
+                [
+                    DeviceArray(device, find(size) or allocate(size), shape, dtype)
+                    for shape, dtype, size in self._outputs
+                ]
             )
-            self._replay(values, outputs, self._fixed)
+            key = tuple([array.lease.number for array in values + outputs])
+            recording = self._recordings.get(key)
+            if recording is None and self._run.launches:
+                recording = self._record(key, values, outputs)
+            if self._status is not None:
+                self._replay_checked(recording, self._status)
+            elif recording is not None:
+                device.driver.replay(recording)
         return outputs
 
-    def _replay(
-        self,
-        values: Sequence[DeviceArray],
-        outputs: Sequence[DeviceArray],
-        fixed: Mapping[int, Lease],
-    ) -> None:
-        driver, status = self._device.driver, self._status
-        key = tuple(array.lease.memory.number for array in (*values, *outputs))
-        recording = self._recordings.get(key)
-        if recording is None and self._run.launches:
-            recording = self._record(key, values, outputs, fixed)
-        if status is not None:
-            driver.zero(status.memory.handle, STATUS_BYTES)
-        if recording is not None:
-            self._recordings.move_to_end(key)
-            driver.replay(recording)
-        if status is not None:
-            self._check(status)
+    def _replay_checked(self, recording: Any, status: Lease) -> None:
+        """Replay, wait, and raise if an index was out of range."""
+        driver, word = self._device.driver, np.zeros(STATUS_BYTES, np.uint8)
+        driver.zero(status.memory.handle, STATUS_BYTES)
+        driver.replay(recording)
+        driver.read(status.memory.handle, word)
+        number = int(word.view("<i4")[0])
+        if number:
+            raise IndexOutOfRange(
+                f"{self._run.checks[number - 1]}: an index is out of range "
+                f"(on {self._device.target.device})"
+            )
 
     def _record(
         self,
         key: tuple[int, ...],
         values: Sequence[DeviceArray],
         outputs: Sequence[DeviceArray],
-        fixed: Mapping[int, Lease],
     ) -> Any:
+        fixed = self._fixed
+        assert fixed is not None
         arrays = {"input": values, "output": outputs}
         handles = [
             (arrays[b.role][b.index].lease if b.role in arrays else fixed[i]).memory.handle
@@ -120,7 +131,8 @@ class LoadedRun:
         launches = [self._bound(launch, handles) for launch in self._run.launches]
         recording = self._recordings[key] = self._device.record(launches)
         if len(self._recordings) > MOST_RECORDINGS:
-            self._device.driver.discard(self._recordings.popitem(last=False)[1])
+            oldest = next(iter(self._recordings))
+            self._device.driver.discard(self._recordings.pop(oldest))
         return recording
 
     def _bound(self, launch: Launch, handles: Sequence[Any]) -> BoundLaunch:
@@ -133,9 +145,10 @@ class LoadedRun:
             launch.grid,
         )
 
-    def _prepared(self) -> dict[int, Lease]:
-        """The memory of all buffers that are the same in every call."""
+    def _prepare(self) -> None:
+        """Take the memory of all buffers that are the same in every call."""
         device, run = self._device, self._run
+        device.check_open()
         fixed: dict[int, Lease] = {}
         sizes: dict[int, int] = {}
         for index, buffer in enumerate(run.buffers):
@@ -144,22 +157,13 @@ class LoadedRun:
             elif buffer.role == "weight":
                 fixed[index] = self._weights[buffer.key]
             elif buffer.role == "status":
-                self._status = fixed[index] = device.take(STATUS_BYTES)
+                fixed[index] = device.take(STATUS_BYTES)
             elif buffer.role == "temporary":
                 sizes[index] = buffer.bytes
         fixed.update(device.workspace(sizes))
-        return fixed
-
-    def _check(self, status: Lease) -> None:
-        """Wait for the run, and raise if one of its indices was out of range."""
-        word = np.zeros(STATUS_BYTES, np.uint8)
-        self._device.driver.read(status.memory.handle, word)
-        number = int(word.view("<i4")[0])
-        if number:
-            raise IndexOutOfRange(
-                f"{self._run.checks[number - 1]}: an index is out of range "
-                f"(on {self._device.target.device})"
-            )
+        self._fixed = fixed
+        statuses = [i for i, buffer in enumerate(run.buffers) if buffer.role == "status"]
+        self._status = fixed[statuses[0]] if statuses else None
 
     def forget(self) -> None:
         """Give the recordings up; under the device's lock."""
@@ -175,8 +179,9 @@ def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
     return bytes
 
 
-def _shape_of(type: AnyTensor) -> Shape:
-    return tuple(type.get_shape()), dtypes.of_type(type).numpy
+def _output_of(type: AnyTensor) -> Output:
+    shape, dtype = tuple(type.get_shape()), dtypes.of_type(type).numpy
+    return shape, dtype, size_class(array_bytes(shape, dtype))
 
 
 def _itemsize(buffer: Buffer) -> int:
