@@ -184,7 +184,7 @@ def device_in(attributes: DictionaryAttr | None) -> str:
 
 
 @contextmanager
-def sources(backend: str, **changes: dict[str, object]) -> Iterator[None]:
+def sources(backend: str, **changes: Mapping[str, object]) -> Iterator[None]:
     """Other properties of some sources of a target."""
 
     def changed(name: str) -> TargetDescription | None:
