@@ -24,10 +24,12 @@ DIALECTS = {"fuel": ("fuel_dialect.dialect", "Fuel")}
 PASSES = {
     "fuel-strip-plan": ("fuel_passes.strip_plan", "StripPlanPass"),
     "fuel-simplify": ("fuel_passes.simplify", "SimplifyPass"),
+    "fuel-recognize": ("fuel_passes.recognize", "RecognizePass"),
     "fuel-promote-dtypes": ("fuel_passes.promote_dtypes", "PromoteDtypesPass"),
     "fuel-decompose": ("fuel_passes.decompose", "DecomposePass"),
     "fuel-form-kernels": ("fuel_passes.form_kernels", "FormKernelsPass"),
     "fuel-fork-variants": ("fuel_passes.fork_variants", "ForkVariantsPass"),
+    "fuel-find-paths": ("fuel_passes.find_paths", "FindPathsPass"),
     "fuel-plan": ("fuel_passes.plan_pass", "PlanPass"),
     "fuel-fork-placements": ("fuel_passes.fork_placements", "ForkPlacementsPass"),
     "fuel-converge": ("fuel_passes.converge", "ConvergePass"),

@@ -15,10 +15,11 @@ from typing import cast
 
 from xdsl.ir import Attribute
 
-from fuel_dialect import dtypes
+from fuel_dialect import dtypes, plugins
+from fuel_dialect.errors import PluginError
 
 BACKENDS = ("numpy", "triton", "kompute")
-"""The targets that are described; each is a module of this package with a `DESCRIPTION`."""
+"""The targets of fuel; each is a module of this package with a `DESCRIPTION`."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class TargetDescription:
     """How many units in the last place its elementwise kernels may be off, transcendentals too."""
     strided: bool = True
     """Whether its kernels read operands that are not contiguous."""
+    tables: tuple[str, ...] = ()
+    """The tables of rules for ops of other packages that its emitter reads besides its own."""
 
     @cached_property
     def element_types(self) -> frozenset[Attribute]:
@@ -74,5 +77,22 @@ class TargetDescription:
 def description_of(backend: str) -> TargetDescription | None:
     """The description of a target by name; None if there is none."""
     if backend not in BACKENDS:
-        return None
+        return _outside(backend)
     return cast(TargetDescription, import_module(f"{__package__}.{backend}").DESCRIPTION)
+
+
+def _outside(backend: str) -> TargetDescription | None:
+    """The description of a target that another package adds. Raises `PluginError`."""
+    for plugin in plugins.found(plugins.TARGETS):
+        if plugin.name != backend:
+            continue
+        description = plugin.load_as(TargetDescription)
+        if description.name != backend:
+            raise PluginError(f"{plugin} describes {description.name!r}; it must have its name")
+        return description
+    return None
+
+
+def backends() -> tuple[str, ...]:
+    """The targets that are described, those of other packages last."""
+    return (*BACKENDS, *(plugin.name for plugin in plugins.found(plugins.TARGETS)))

@@ -8,20 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from fuel_dialect.attributes import MAX_PRICE, ArmAttr, TargetAttr
-from fuel_dialect.canonicalization import DropOperands
 from fuel_dialect.ops.control import BranchOp
 from fuel_passes.fork_placements import REFUGE
 from fuel_passes.fork_variants import arms_left
 from fuel_passes.plan.frontier import Entry, frontier
 from fuel_passes.plan.residency import take_arm
 from fuel_passes.plan.topology import resolve
-from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.strip_plan import is_planned_branch, keep_arms
 from fuel_passes.walk import branches, functions
 
 LOG = logging.getLogger("fuel")
@@ -128,8 +127,4 @@ def _drop(branch: BranchOp, reasons: dict[int, str], targets: Sequence[TargetAtt
     if kept == [0]:
         take_arm(branch, 0, targets)
         return
-    for index, region in enumerate(list(branch.arm_regions)):
-        if index in reasons:
-            branch.detach_region(region).erase()
-    branch.properties["arms"] = ArrayAttr([branch.arms.data[index] for index in kept])
-    DropOperands().match_and_rewrite(branch, PatternRewriter(branch))
+    keep_arms(branch, kept, PatternRewriter(branch))

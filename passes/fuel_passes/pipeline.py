@@ -14,6 +14,7 @@ from fuel_passes.bake_variants import BakeVariantsPass
 from fuel_passes.collector import paused_collector
 from fuel_passes.converge import ConvergePass
 from fuel_passes.decompose import DecomposePass
+from fuel_passes.find_paths import FindPathsPass
 from fuel_passes.fork_placements import ForkPlacementsPass
 from fuel_passes.fork_variants import ForkVariantsPass
 from fuel_passes.form_kernels import FormKernelsPass
@@ -22,7 +23,9 @@ from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.order import OrderPass
 from fuel_passes.order_runs import OrderRunsPass
 from fuel_passes.plan_pass import PlanPass
+from fuel_passes.plugins import Step
 from fuel_passes.promote_dtypes import PromoteDtypesPass
+from fuel_passes.recognize import RecognizePass
 from fuel_passes.simplify import SimplifyAfter, SimplifyPass
 from fuel_passes.strip_plan import StripPlanPass
 
@@ -46,6 +49,8 @@ class OptimizePass(ModulePass):
     `precision=exact` refuses a program that would need dtype promotion.
     `device="cuda:0"`: see `fuel-plan`; then nothing is forked to another device.
     `deterministic=true` and `max-ulps=N`: see `fuel-plan`.
+    `plugins=false` leaves out the passes and patterns of other packages; ops and kernels of
+    theirs that the program uses are used.
     """
 
     name = "fuel-optimize"
@@ -57,21 +62,27 @@ class OptimizePass(ModulePass):
     device: str | None = None
     deterministic: bool = False
     max_ulps: int | None = None
+    plugins: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The passes in order."""
         topology, strict, ulps = self.topology, self.deterministic, self.max_ulps
         bake = (BakeVariantsPass(topology=topology),) if self.variants == "bake" else ()
-        forks = ForkPlacementsPass(topology=topology, deterministic=strict, max_ulps=ulps)
+        forks = (
+            ForkPlacementsPass(topology=topology, deterministic=strict, max_ulps=ulps),
+            *self._find_paths("fuel-fork-placements"),
+        )
         return (
             StripPlanPass(),
             SimplifyPass(),
+            *((SimplifyAfter(RecognizePass()),) if self.plugins else ()),
             SimplifyAfter(PromoteDtypesPass(topology=topology, precision=self.precision)),
             SimplifyAfter(DecomposePass(topology=topology)),
             FormKernelsPass(),
             ForkVariantsPass(topology=topology),
+            *self._find_paths("fuel-fork-variants"),
             PlanPass(topology, self.device, strict, ulps),
-            *((forks,) if self.device is None else ()),
+            *(forks if self.device is None else ()),
             ConvergePass(topology=topology),
             *bake,
             InsertCopiesPass(topology=topology),
@@ -79,6 +90,11 @@ class OptimizePass(ModulePass):
             FormRunsPass(granularity=self.granularity, topology=topology),
             OrderRunsPass(),
         )
+
+    def _find_paths(self, after: Step) -> tuple[ModulePass, ...]:
+        if not self.plugins:
+            return ()
+        return (FindPathsPass(after, self.topology, self.deterministic, self.max_ulps),)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with paused_collector():

@@ -23,6 +23,7 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.plugins import is_outside
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.traits import (
     AlongAxesOp,
@@ -85,7 +86,7 @@ def price_of(kind: type[Operation]) -> Price | None:
     for trait, price in _BY_TRAIT:
         if kind.has_trait(trait, value_if_unregistered=False):
             return price
-    return None
+    return _unclassified if is_outside(kind) else None
 
 
 def size_of(type: AnyTensor) -> int:
@@ -158,6 +159,12 @@ def _flops(op: Operation, target: TargetDescription) -> float:
     flops = 2 * inner * elements_of(op.results[0])
     rate = target.flops_for(tensor_type(op.operands[0]).element_type)
     return flops * (target.flops_per_ns / rate)
+
+
+def _unclassified(op: Operation, target: TargetDescription) -> int:
+    """An op of another package that no trait describes: its weight for each element it touches."""
+    elements = max(elements_of(value) for value in (*op.operands, *op.results))
+    return duration(Work(_bytes_touched(op), _weight(op) * elements), target)
 
 
 def _data_movement(op: Operation, target: TargetDescription) -> int:

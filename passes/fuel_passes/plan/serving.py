@@ -15,6 +15,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
+from fuel_dialect.plugins import has_kernel, is_outside
 from fuel_dialect.targets.description import TargetDescription
 from fuel_passes.plan.topology import Topology, target_description
 from fuel_passes.walk import functions
@@ -97,6 +98,8 @@ def element_types(op: FuelOp) -> ElementTypes:
 def serves_types(op: FuelOp, types: ElementTypes, target: TargetDescription) -> bool:
     """Whether a target has a kernel for an op with these element types in place of its own."""
     if target.lacks and op.mnemonic() in target.lacks:
+        return False
+    if is_outside(type(op)) and not has_kernel(type(op), (target.name, *target.tables)):
         return False
     operands, results = types
     known = target.element_types
