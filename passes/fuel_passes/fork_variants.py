@@ -192,7 +192,7 @@ def _calls_ns(kernel: KernelOp, target: TargetDescription) -> int:
 
 
 def _call_per_op(kernel: KernelOp) -> Block:
-    block = _copy_of_body(kernel)
+    block = copy_of_body(kernel)
     _wrap_calls(block, kernel, lambda op: op.has_trait(Elementwise))
     erase_dead([op for op in block.ops if _is_carried(op) and op.results])
     return block
@@ -232,7 +232,7 @@ def _split_ns(kernel: KernelOp, target: TargetDescription) -> int:
 
 
 def _split(kernel: KernelOp) -> Block:
-    return _split_up(_copy_of_body(kernel), kernel)
+    return _split_up(copy_of_body(kernel), kernel)
 
 
 def _split_up(block: Block, kernel: KernelOp) -> Block:
@@ -255,7 +255,7 @@ def _decomposed_ns(kernel: KernelOp, target: TargetDescription) -> int:
 
 
 def _decomposed(kernel: KernelOp) -> Block:
-    block = _copy_of_body(kernel)
+    block = copy_of_body(kernel)
     for op in list(block.ops):
         if isinstance(op, DecomposableOp):
             _replace_by_decomposition(op)
@@ -274,7 +274,8 @@ def _replace_by_decomposition(op: DecomposableOp) -> None:
 DECOMPOSED = Way("decomposed", _decomposed_ns, _decomposed)
 
 
-def _copy_of_body(kernel: KernelOp) -> Block:
+def copy_of_body(kernel: KernelOp) -> Block:
+    """The ops of a kernel in a block of their own."""
     region = kernel.body.clone()
     return region.detach_block(region.block)
 
@@ -282,7 +283,7 @@ def _copy_of_body(kernel: KernelOp) -> Block:
 # Forking.
 
 
-def _written(kernel: KernelOp) -> Block:
+def written(kernel: KernelOp) -> Block:
     """A block that holds a copy of the kernel."""
     block = Block(arg_types=[value.type for value in kernel.inputs])
     for argument, value in zip(block.args, kernel.inputs, strict=True):
@@ -309,20 +310,28 @@ class Fork(RewritePattern):
         arms = _arms(self.choices[op])
         if self.cheapest_first:
             arms.sort(key=lambda arm: arm[0].price.data)
-        branch = BranchOp(next(self.ids), op.inputs, op.result_types, arms)
-        for old, new in zip(op.results, branch.results, strict=True):
-            new.name_hint = old.name_hint
-        leaves = [cast(Operation, v.owner) for v in dict.fromkeys(op.inputs) if is_leaf(v)]
-        rewriter.replace(op, branch)
-        SinkLeaves().match_and_rewrite(branch, rewriter)
-        DropOperands().match_and_rewrite(branch, rewriter)
-        erase_dead(leaves)
+        replace_by_branch(op, next(self.ids), arms, rewriter)
 
 
-def _arms(choice: Choice) -> list[tuple[ArmAttr, Region]]:
+Arms = list[tuple[ArmAttr, Region]]
+
+
+def replace_by_branch(kernel: KernelOp, id: str, arms: Arms, rewriter: PatternRewriter) -> None:
+    """Put a branch in place of a kernel."""
+    branch = BranchOp(id, kernel.inputs, kernel.result_types, arms)
+    for old, new in zip(kernel.results, branch.results, strict=True):
+        new.name_hint = old.name_hint
+    leaves = [cast(Operation, v.owner) for v in dict.fromkeys(kernel.inputs) if is_leaf(v)]
+    rewriter.replace(kernel, branch)
+    SinkLeaves().match_and_rewrite(branch, rewriter)
+    DropOperands().match_and_rewrite(branch, rewriter)
+    erase_dead(leaves)
+
+
+def _arms(choice: Choice) -> Arms:
     kernel, way = choice.kernel, choice.way
     return [
-        (_arm(choice, choice.written_ns, "as written"), Region(_written(kernel))),
+        (_arm(choice, choice.written_ns, "as written"), Region(written(kernel))),
         (_arm(choice, choice.other_ns, way.why), Region(way.block(kernel))),
     ]
 

@@ -111,8 +111,11 @@ class DropPlannedArms(RewritePattern):
 def keep_arms(op: BranchOp, kept: Sequence[int], rewriter: PatternRewriter) -> None:
     """Drop the other arms of a branch, and the operands that only they read."""
     for index, region in enumerate(list(op.arm_regions)):
-        if index not in kept:
-            op.detach_region(region).erase()
+        if index in kept:
+            continue
+        for inner in region.walk():
+            rewriter.handle_operation_removal(inner)
+        op.detach_region(region).erase()
     op.properties["arms"] = ArrayAttr([op.arms.data[index] for index in kept])
     rewriter.notify_op_modified(op)
     DropOperands().match_and_rewrite(op, rewriter)

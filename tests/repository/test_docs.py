@@ -8,7 +8,8 @@ A fenced block is runnable when the word `run` follows its language:
 - `console run`: lines that begin with `$ ` are commands, the lines after each are its output.
 - `mlir save=NAME`: not run, but saved under that name for the blocks after it on the page.
 
-They run in a folder where `examples/` is that of the repository. Outputs agree if they differ in
+They run in a folder where `examples/` is that of the repository, and `plugin_package/` that of its
+tests. Outputs agree if they differ in
 trailing digits, threads and bytes alone. `pytest --update-golden` writes what is printed into the
 page.
 """
@@ -108,6 +109,7 @@ def matches(shown: str, printed: str) -> bool:
 def prepare(folder: Path, blocks: list[Block]) -> None:
     """Put the files there that the commands of a page read."""
     (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "plugin_package").symlink_to(ROOT / "tests" / "plugin_package")
     for block in blocks:
         for word in block.info:
             if word.startswith("save="):

@@ -86,7 +86,7 @@ def price_of(kind: type[Operation]) -> Price | None:
     for trait, price in _BY_TRAIT:
         if kind.has_trait(trait, value_if_unregistered=False):
             return price
-    return _unclassified if is_outside(kind) else None
+    return _unclassified if issubclass(kind, FuelOp) and is_outside(kind) else None
 
 
 def size_of(type: AnyTensor) -> int:
