@@ -249,7 +249,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         module = parse_module(Path(options.file).read_text(encoding="utf-8"))
         pipeline = OptimizePass(
-            topology=options.topology, device=options.device, variants=options.variants
+            topology=options.topology,
+            device=options.device,
+            variants=options.variants,
+            plugins=not options.no_plugins,
         )
         explanation = explain(module, pipeline)
     except (FuelError, OSError, UnicodeDecodeError) as error:
@@ -265,6 +268,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topology", metavar="NAME", help="a preset, or a file that ends in .json")
     parser.add_argument("--device", metavar="NAME", help="pin every kernel that it can run to it")
     parser.add_argument("--variants", choices=("bake", "keep"), default="bake")
+    parser.add_argument(
+        "--no-plugins", action="store_true", help="leave out passes of other packages"
+    )
     parser.add_argument("--json", action="store_true", help="a JSON object instead of text")
     return parser
 
