@@ -35,6 +35,7 @@ PASSES = {
     "fuel-converge": ("fuel_passes.converge", "ConvergePass"),
     "fuel-bake-variants": ("fuel_passes.bake_variants", "BakeVariantsPass"),
     "fuel-insert-copies": ("fuel_passes.insert_copies", "InsertCopiesPass"),
+    "fuel-insert-contiguous": ("fuel_passes.insert_contiguous", "InsertContiguousPass"),
     "fuel-order": ("fuel_passes.order", "OrderPass"),
     "fuel-form-runs": ("fuel_passes.form_runs", "FormRunsPass"),
     "fuel-order-runs": ("fuel_passes.order_runs", "OrderRunsPass"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import cast
+from typing import Literal, cast
 
 from xdsl.ir import Attribute
 
@@ -20,6 +20,13 @@ from fuel_dialect.errors import PluginError
 
 BACKENDS = ("numpy", "triton", "kompute")
 """The targets of fuel; each is a module of this package with a `DESCRIPTION`."""
+
+
+Strides = Literal["any", "matrices", "contiguous"]
+"""
+How operands must lie: anyhow; so that each matrix that a matmul reads has its rows or its columns
+without gaps, as BLAS wants; or row-major.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,10 +61,22 @@ class TargetDescription:
     """Whether its kernels give the same bits each time on the same hardware."""
     ulps: int = 4
     """How many units in the last place its elementwise kernels may be off, transcendentals too."""
-    strided: bool = True
-    """Whether its kernels read operands that are not contiguous."""
+    strides: tuple[tuple[str, Strides], ...] = ()
+    """The kinds of kernels that do not read operands however they lie, and what each reads."""
     tables: tuple[str, ...] = ()
     """The tables of rules for ops of other packages that its emitter reads besides its own."""
+
+    @property
+    def strided(self) -> bool:
+        """Whether its kernels read operands of any strides."""
+        return not self.strides
+
+    def reads(self, kind: str) -> Strides:
+        """How operands of a kernel of a kind must lie."""
+        for known, strides in self.strides:
+            if known == kind:
+                return strides
+        return "any"
 
     @cached_property
     def element_types(self) -> frozenset[Attribute]:

@@ -188,6 +188,8 @@ def _is_carried(op: Operation) -> bool:
 
 
 def _calls_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    if target.reads("library") != "any":
+        return ops_ns(_call_per_op(kernel).ops, target)
     return sum(op_ns(op, target) for op in kernel.body.block.ops if op.has_trait(Elementwise))
 
 

@@ -19,6 +19,7 @@ from fuel_passes.fork_placements import ForkPlacementsPass
 from fuel_passes.fork_variants import ForkVariantsPass
 from fuel_passes.form_kernels import FormKernelsPass
 from fuel_passes.form_runs import FormRunsPass, Granularity
+from fuel_passes.insert_contiguous import InsertContiguousPass
 from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.order import OrderPass
 from fuel_passes.order_runs import OrderRunsPass
@@ -86,6 +87,7 @@ class OptimizePass(ModulePass):
             ConvergePass(topology=topology),
             *bake,
             InsertCopiesPass(topology=topology),
+            InsertContiguousPass(topology=topology),
             OrderPass(),
             FormRunsPass(granularity=self.granularity, topology=topology),
             OrderRunsPass(),

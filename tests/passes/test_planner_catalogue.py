@@ -335,12 +335,13 @@ def test_compile_plan_require_transfer_pricing_ok_with_estimator():
 
 
 def test_compile_plan_passes_input_layouts_to_filter_chain():
-    packed = replace(STABLE, name="packed", strided=False)
-    sifted = sift([packed, STABLE], lambda target: target, Requirement(), [strided(True)])
+    packed = replace(STABLE, name="packed", strides=(("pointwise", "contiguous"),))
+    sifted = sift([packed, STABLE], lambda target: target, Requirement(), [strided("pointwise")])
     assert sifted.kept == (STABLE,)
-    sifted = sift([packed, STABLE], lambda target: target, Requirement(), [strided(False)])
+    sifted = sift([packed, STABLE], lambda target: target, Requirement(), [strided(None)])
     assert sifted.kept == (packed, STABLE)
-    assert sift([packed], lambda t: t, Requirement(), [strided(True), bit_stable]).kept == (packed,)
+    liked = [strided("pointwise"), bit_stable]
+    assert sift([packed], lambda t: t, Requirement(), liked).kept == (packed,)
 
 
 def chain(*prices: tuple[int, int], bytes: int = 0) -> list[Node]:

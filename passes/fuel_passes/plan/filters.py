@@ -80,9 +80,9 @@ def filters_for(requirement: Requirement) -> tuple[Filter, ...]:
     return precision_floor(requirement), determinism(requirement)
 
 
-def strided(has_strided_operand: bool) -> Preference:
-    """With a strided operand, targets that read it as it is."""
-    return lambda target: target.strided or not has_strided_operand
+def strided(kind: str | None) -> Preference:
+    """For a kernel of a kind with a strided operand, targets that read it as it is."""
+    return lambda target: kind is None or target.reads(kind) != "contiguous"
 
 
 def bit_stable(target: TargetDescription) -> bool:

@@ -35,6 +35,7 @@ from fuel_dialect.traits import (
     Transfer,
     ViewOp,
 )
+from fuel_passes.plan.strides import unreadable
 
 FUSED = ("pointwise", "reduction", "matmul")
 """The kinds of kernels whose ops share what they read."""
@@ -175,10 +176,24 @@ def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
     """
     A kernel of a fused kind moves each byte once; the other kinds are one call for each op.
 
-    Threads share the rows of a reduction, and the elements of the other kinds.
+    Threads share the rows of a reduction, and the elements of the other kinds. Views that have to
+    be written out first (`fuel-insert-contiguous`) count as the kernels that will do so.
     """
+    written = sum(_written_ns(view, target) for view in unreadable(kernel, target))
+    return written + _own_ns(kernel, target)
+
+
+def _written_ns(view: SSAValue, target: TargetDescription) -> int:
+    """Writing out a view."""
+    return duration(Work(2 * size_of(tensor_type(view))), target)
+
+
+def _own_ns(kernel: KernelOp, target: TargetDescription) -> int:
     if kernel.kind.data not in FUSED:
-        return ops_ns(kernel.body.block.ops, target)
+        end = kernel.body.block.last_op
+        yielded = () if end is None else end.operands
+        views = sum(_written_ns(value, target) for value in yielded if _is_shown(value))
+        return ops_ns(kernel.body.block.ops, target) + views
     ops = [op for op in kernel.body.block.ops if op.results]
     read = sum(_bytes_read(argument) for argument in kernel.body.block.args)
     written = sum(size_of(tensor_type(r)) for r in kernel.outputs)
@@ -188,6 +203,14 @@ def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
     has_one_row = all(elements_of(r) == 1 for r in kernel.outputs)
     threads = 1 if has_one_row else threads_for(elements, target)
     return duration(Work(read + written, operations, flops), target, threads)
+
+
+def _is_shown(value: SSAValue) -> bool:
+    """Whether a value is an operand of a kernel or a view of one, which it has to write out."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return True
+    return isinstance(owner, ViewOp) or owner.has_trait(FreeWhenContiguous)
 
 
 def _is_counted(op: Operation) -> bool:
