@@ -52,6 +52,8 @@ func.func @once(%x: tensor<4x8xf32>, %f: tensor<32xf32>) -> (tensor<8x4xf32>, te
 // Arms for what the topology lacks are not lowered here.
 // CHECK: arm on #fuel.target<cuda:0, "triton"> {
 // CHECK-NOT: movement
+// CHECK-LABEL: @flipped
+// CHECK-COUNT-2: fuel.kernel movement
 func.func @arms(%x: tensor<4x4xf32>, %r: tensor<4xf32>) -> tensor<4x4xf32> {
   %z = fuel.branch "d0"(%x_1 = %x : tensor<4x4xf32>, %r_1 = %r : tensor<4xf32>) -> tensor<4x4xf32>
   arm on #fuel.target<cpu, "numpy"> {

@@ -28,6 +28,8 @@ from pathlib import Path
 
 import pytest
 
+from fuel_dialect.universe import FUEL_UNIVERSE, PASSES
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     page
@@ -148,9 +150,19 @@ def test_named_files_and_tests_exist(page: Path) -> None:
     assert [test for path, test in tests if f"def {test}(" not in path.read_text()] == []
 
 
-def test_the_table_of_ops_is_fresh() -> None:
-    script = runpy.run_path(str(ROOT / "docs" / "make_ops.py"))
-    assert (ROOT / "docs" / "ops.md").read_text() == script["render"](), "run `make golden`"
+@pytest.mark.parametrize("page", ["ops", "passes"])
+def test_the_generated_pages_are_fresh(page: str) -> None:
+    script = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
+    assert (ROOT / "docs" / f"{page}.md").read_text() == script["render"](), "run `make golden`"
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_the_docstring_of_a_pass_names_every_option(name: str) -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "make_passes.py"))
+    found = FUEL_UNIVERSE.all_passes[name]()
+    for option, values, _ in script["options"](found):
+        assert re.search(rf"`{option}[=`]", found.__doc__ or ""), option
+        assert values
 
 
 def test_the_runner_sees_a_difference(tmp_path: Path) -> None:

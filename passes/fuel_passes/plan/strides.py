@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.layout import Layout
@@ -24,40 +22,41 @@ def unreadable(kernel: KernelOp, target: TargetDescription) -> list[SSAValue]:
     strides = target.reads(kernel.kind.data)
     if strides == "any" or kernel.kind.data == "movement":
         return []
-    layouts = dict(_layouts(kernel))
     found: dict[SSAValue, None] = {}
     for op in kernel.body.block.ops:
-        if not op.results or op.results[0] in layouts:
-            continue
         if strides == "matrices" and not isinstance(op, MatmulOp):
             continue
+        if not op.results or (_may_be_view(op) and layout_of(op.results[0]) is not None):
+            continue
         for operand in op.operands:
-            layout = layouts.get(operand)
+            layout = layout_of(operand)
             if layout is not None and not _is_readable(layout, strides):
                 found[operand] = None
     return list(found)
 
 
-def _layouts(kernel: KernelOp) -> Iterator[tuple[SSAValue, Layout]]:
-    """How the operands of a kernel and the views of them lie."""
-    known = {a: Layout.contiguous(tensor_type(a).get_shape()) for a in kernel.body.block.args}
-    layouts: dict[SSAValue, Layout] = {**known}
-    for op in kernel.body.block.ops:
-        layout = _layout_of(op, layouts)
-        if layout is not None:
-            layouts[op.results[0]] = layout
-    yield from layouts.items()
+def layout_of(value: SSAValue) -> Layout | None:
+    """How a view of an operand lies inside of a kernel; None for anything else."""
+    chain: list[Operation] = []
+    source = value
+    while isinstance(op := source.owner, Operation):
+        if not _may_be_view(op):
+            return None
+        chain.append(op)
+        source = op.operands[0]
+    layout = Layout.contiguous(tensor_type(source).get_shape())
+    for op in reversed(chain):
+        if isinstance(op, ViewOp):
+            layout = op.derive_layout(layout)
+        elif layout.is_contiguous:
+            layout = Layout.contiguous(tensor_type(op.results[0]).get_shape())
+        else:
+            return None
+    return layout if chain else None
 
 
-def _layout_of(op: Operation, layouts: dict[SSAValue, Layout]) -> Layout | None:
-    source = layouts.get(op.operands[0]) if op.operands else None
-    if source is None:
-        return None
-    if isinstance(op, ViewOp):
-        return op.derive_layout(source)
-    if op.has_trait(FreeWhenContiguous) and source.is_contiguous:
-        return Layout.contiguous(tensor_type(op.results[0]).get_shape())
-    return None
+def _may_be_view(op: Operation) -> bool:
+    return isinstance(op, ViewOp) or op.has_trait(FreeWhenContiguous)
 
 
 def _is_readable(layout: Layout, strides: Strides) -> bool:
