@@ -37,7 +37,7 @@ from fuel_passes.plan.candidates import signature
 from fuel_passes.plan.prices import elements_of, is_tiled, kernel_ns, op_ns, ops_ns
 from fuel_passes.plan.serving import Site, sites_of
 from fuel_passes.plan.topology import Topology, resolve, target_description
-from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.strip_plan import added_arms
 from fuel_passes.walk import branches, functions
 
 KERNELS_PER_ARM = 20
@@ -356,8 +356,8 @@ def arms_left(function: FuncOp) -> int:
         for op in pending.pop():
             kernels += isinstance(op, KernelOp)
             if isinstance(op, BranchOp):
-                planned = is_planned_branch(op)
-                arms += (len(op.arms) - 1) * planned
-                regions = op.arm_regions[:1] if planned else op.arm_regions
+                added = added_arms(op)
+                arms += len(added)
+                regions = [r for index, r in enumerate(op.arm_regions) if index not in added]
                 pending += [list(region.block.ops) for region in regions]
     return max(1, (kernels - 1) // KERNELS_PER_ARM) - arms

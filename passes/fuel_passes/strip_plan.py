@@ -69,6 +69,11 @@ def is_planned_branch(op: BranchOp) -> bool:
     return bool(op.arms.data) and op.arms.data[0].is_planned
 
 
+def added_arms(op: BranchOp) -> list[int]:
+    """Positions of the arms that passes added to what stood there before."""
+    return [index for index, arm in enumerate(op.arms) if index and arm.is_planned]
+
+
 class Dissolve(RewritePattern):
     """A run or a kernel is the ops that it holds."""
 
@@ -103,9 +108,9 @@ class DropPlannedArms(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: BranchOp, rewriter: PatternRewriter) -> None:
-        kept = [index for index, arm in enumerate(op.arms) if not arm.is_planned]
-        if kept and len(kept) < len(op.arms) and not is_planned_branch(op):
-            keep_arms(op, kept, rewriter)
+        added = added_arms(op)
+        if added and not is_planned_branch(op):
+            keep_arms(op, [i for i in range(len(op.arms)) if i not in added], rewriter)
 
 
 def keep_arms(op: BranchOp, kept: Sequence[int], rewriter: PatternRewriter) -> None:

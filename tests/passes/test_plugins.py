@@ -15,6 +15,7 @@ from fuel_dialect.errors import FuelPassError, PluginError
 from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.elementwise import ReluOp
 from fuel_dialect.targets.description import backends, description_of
+from fuel_passes.converge import ConvergePass
 from fuel_passes.find_paths import FindPathsPass
 from fuel_passes.fork_variants import ForkVariantsPass
 from fuel_passes.form_kernels import FormKernelsPass
@@ -289,3 +290,27 @@ def test_strip_plan_takes_added_arms_out_of_a_persons_branch() -> None:
     assert "tanh" not in text
     StripPlanPass().apply(make_context(), module)
     assert str(module) == text
+
+
+def test_arms_added_to_a_persons_branch_count_and_go_first() -> None:
+    arm = USERS[
+        USERS.index('  arm on #fuel.target<cpu, "numpy"> price') : USERS.index("  func.ret")
+    ]
+    dearer = arm.replace("price 3", "price 9").replace("tanh", "sqr")
+    same = arm.replace("price 3", "price 2").replace("tanh", "exp")
+    module = parse_module(USERS.replace(arm, arm + dearer + same))
+    ConvergePass().apply(make_context(), module)
+    module.verify()
+    text = str(module)
+    assert [name for name in ("relu", "exp", "tanh", "sqr") if f"fuel.{name}" in text] == [
+        "relu",
+        "exp",
+        "tanh",
+    ]
+    assert text.count("arm on") == 3
+
+
+def test_a_persons_equal_arms_stay() -> None:
+    module = parse_module(USERS.replace("fuel.exp", "fuel.relu"))
+    ConvergePass().apply(make_context(), module)
+    assert str(module).count("fuel.relu") == 2
