@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
@@ -16,6 +19,8 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
+from fuel_dialect.targets import description
+from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_dialect.traits import Leaf
 from fuel_passes.plan.topology import STAMP, attribute_of, path
@@ -171,3 +176,18 @@ class Walk:
 def device_in(attributes: DictionaryAttr | None) -> str:
     device = (attributes.data if attributes else {}).get("fuel.device")
     return device.label if isinstance(device, DeviceAttr) else "cpu"
+
+
+@contextmanager
+def sources(backend: str, **changes: dict[str, object]) -> Iterator[None]:
+    """Other properties of some sources of a target."""
+
+    def changed(name: str) -> TargetDescription | None:
+        found = description.description_of(name)
+        if found is None or name != backend:
+            return found
+        new = [replace(s, **changes.get(s.name, {})) for s in found.sources]
+        return replace(found, sources=tuple(new))
+
+    with patch("fuel_passes.plan.topology.description_of", changed):
+        yield

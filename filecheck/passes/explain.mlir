@@ -7,8 +7,9 @@
 // CHECK:      topology cpu+h100 ({{[0-9a-f]+}}): cpu/numpy, cuda:0/triton
 // CHECK:      @main
 // CHECK-NEXT:      0 pointwise exp, pinned to cpu
-// CHECK-NEXT:        * cpu/numpy                 502 ns
-// CHECK-NEXT:          cuda:0/triton           4,001 ns
+// CHECK-NEXT:        * cpu/numpy        tiles              502 ns
+// CHECK-NEXT:          cpu/numpy        library            502 ns
+// CHECK-NEXT:          cuda:0/triton    generated        4,001 ns
 // CHECK-NEXT:   as planned         502 ns: kernels 502, transfers 0; exact
 // CHECK-NEXT:   all on cpu                 502 ns
 
@@ -17,7 +18,7 @@
 // JSON: "total_ns": 502
 
 // VULKAN: 0 pointwise exp, pinned to cpu, one target alone can run it
-// VULKAN: vulkan:0/kompute refused: no kernel for exp (f64) -> f64
+// VULKAN: vulkan:0/kompute shaders   refused: no kernel for exp (f64) -> f64
 
 // MOON: fuel-explain: topology 'moon' is not known; the presets are cpu
 func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {

@@ -2,12 +2,13 @@
 // RUN: xdsl-opt %s -p 'fuel-plan{topology="cpu+h100"}' | filecheck %s
 // RUN: xdsl-opt %s -p 'fuel-plan{topology="cpu+h100"},fuel-plan{topology="cpu+h100"}' | filecheck %s
 // RUN: xdsl-opt %s -p 'fuel-plan{topology="cpu+h100" device="cpu"}' | filecheck %s --check-prefix=HOST
-// RUN: xdsl-opt %s -p 'fuel-plan{topology="cpu"}' | filecheck %s --check-prefix=HOST
+// RUN: not xdsl-opt %s -p 'fuel-plan{topology="cpu"}' 2>&1 | filecheck %s --check-prefix=PIN
 // RUN: xdsl-opt %s -p 'fuel-plan{topology="cpu+h100"},fuel-strip-plan' | filecheck %s --check-prefix=STRIP
 // RUN: not xdsl-opt %s -p 'fuel-plan{topology="cpu+h100" device="tpu"}' 2>&1 | filecheck %s --check-prefix=DEVICE
 
 // HOST-NOT: on #fuel.target
 // STRIP-NOT: fuel.plan
+// PIN: fuel.kernel is pinned to cuda:0, which the topology lacks; it has cpu/numpy
 // DEVICE: fuel-plan: device tpu:0 is not in topology 'cpu+h100'; it has cpu/numpy, cuda:0/triton
 
 // CHECK: builtin.module attributes {fuel.plan = "08a244b63a0d8521"}

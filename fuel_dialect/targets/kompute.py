@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Compute shaders through Kompute on a Vulkan device: 32-bit types, masks and half floats.
+Compute shaders through Kompute on a Vulkan device: types of 32 bits and less, packed into words.
 
 The rates are those of an integrated GPU; the launch is one dispatch of a recorded sequence. The
 precision is what Vulkan promises of a sine: 2^-11, which is 2^13 units in the last place of 1.
@@ -8,17 +8,26 @@ precision is what Vulkan promises of a sine: 2^-11, which is 2^13 units in the l
 
 from __future__ import annotations
 
-from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.targets.limits import LargestBuffer, ScanBody
+
+LARGEST_BUFFER = LargestBuffer(128 * 2**20, "the maxStorageBufferRange of common drivers")
 
 DESCRIPTION = TargetDescription(
     name="kompute",
-    dtypes=("i1", "i32", "ui32", "f16", "f32"),
-    kinds=("pointwise", "reduction", "matmul", "movement", "library", "scan"),
+    dtypes=("i1", "i8", "i16", "i32", "ui8", "ui32", "bf16", "f16", "f32"),
+    sources=(
+        KernelSource(
+            "shaders",
+            ("pointwise", "reduction", "matmul", "movement", "scan"),
+            limits=(LARGEST_BUFFER, ScanBody()),
+            ulps=8_192,
+        ),
+    ),
     bytes_per_ns=60.0,
     operations_per_ns=400.0,
     flops_per_ns=800.0,
     launch_ns=20_000,
     tile=256,
     threads=1,
-    ulps=8_192,
 )

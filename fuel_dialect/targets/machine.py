@@ -30,6 +30,8 @@ class Device:
     """Its capacity; None where nobody knows it."""
     storage: str = ""
     """The name of its memory; its own name where none is given."""
+    hardware: str = ""
+    """Which chip, driver and clock: the identity under which kernels are measured."""
 
     def __post_init__(self) -> None:
         if not self.storage:

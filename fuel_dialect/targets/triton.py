@@ -8,12 +8,19 @@ priced as a loop of launches.
 
 from __future__ import annotations
 
-from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.targets.limits import ScanBody
 
 DESCRIPTION = TargetDescription(
     name="triton",
     dtypes=("i1", "i8", "i16", "i32", "i64", "ui8", "ui32", "bf16", "f16", "f32", "f64"),
-    kinds=("pointwise", "reduction", "matmul", "movement", "library", "scan"),
+    sources=(
+        KernelSource(
+            "generated",
+            ("pointwise", "reduction", "matmul", "movement", "scan"),
+            limits=(ScanBody(),),
+        ),
+    ),
     bytes_per_ns=400.0,
     operations_per_ns=5_000.0,
     flops_per_ns=12_000.0,

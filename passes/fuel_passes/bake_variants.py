@@ -22,7 +22,7 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import BranchOp
 from fuel_passes.plan.residency import keep_targets
 from fuel_passes.plan.topology import resolve
-from fuel_passes.strip_plan import is_planned_branch, keep_arms
+from fuel_passes.strip_plan import drop_arms, is_planned_branch
 from fuel_passes.walk import branches, functions
 
 
@@ -90,4 +90,4 @@ class Bake(RewritePattern):
             keep_targets(op, kept[0], self.targets)
             inline_arm(op, kept[0], rewriter)
         elif len(kept) < len(op.arms):
-            keep_arms(op, kept, rewriter)
+            drop_arms(op, kept, rewriter)

@@ -11,16 +11,15 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter
 
-from fuel_dialect.attributes import MAX_PRICE, ArmAttr, TargetAttr
+from fuel_dialect.attributes import MAX_PRICE, TargetAttr
 from fuel_dialect.ops.control import BranchOp
-from fuel_passes.fork_placements import REFUGE
+from fuel_passes.fork_placements import REFUGE, footprint
 from fuel_passes.fork_variants import arms_left
 from fuel_passes.plan.frontier import Entry, frontier
-from fuel_passes.plan.residency import take_arm
+from fuel_passes.plan.residency import keep_arms
 from fuel_passes.plan.topology import resolve
-from fuel_passes.strip_plan import added_arms, is_planned_branch, keep_arms
+from fuel_passes.strip_plan import added_arms, is_planned_branch
 from fuel_passes.walk import branches, functions
 
 LOG = logging.getLogger("fuel")
@@ -32,9 +31,9 @@ class ConvergePass(ModulePass):
     Drops arms that passes made, until those that stay are few and differ.
 
     - An arm that is the same as an earlier one of its branch goes.
-    - Of the arms of a branch between devices, those go that are dearer than another for the same
-      target (`plan/frontier.py`); the dearer of two kernels on one device are for
-      `fuel-bake-variants`.
+    - Of the arms of a branch between devices, those go that another on the same device beats in
+      price or in the memory they need, and equals in the other (`plan/frontier.py`, at most 32 for
+      a device); the dearer of two kernels on one device are for `fuel-bake-variants`.
     - While arms that passes added are 5 % of a function's kernels or more (one is always
       allowed), the least valuable goes: its value is what the branch costs at its best, discounted
       by how much dearer the arm is. Refuges from a full device go last.
@@ -56,11 +55,11 @@ class ConvergePass(ModulePass):
             if not found:
                 continue
             for branch in reversed(found):
-                _drop(branch, _superfluous(branch), targets)
+                _drop(branch, superfluous(branch), targets)
             _thin_out(function, targets)
 
 
-def _superfluous(branch: BranchOp) -> dict[int, str]:
+def superfluous(branch: BranchOp) -> dict[int, str]:
     """Arms that others make superfluous, and why."""
     gone: dict[int, str] = {}
     arms, regions = branch.arms.data, branch.arm_regions
@@ -71,17 +70,17 @@ def _superfluous(branch: BranchOp) -> dict[int, str]:
                 gone[index] = f"is the same as arm {other}"
                 break
     if is_planned_branch(branch) and len({arm.target.device for arm in arms}) > 1:
-        kept = frontier([_entry(i, arm) for i, arm in enumerate(arms) if i not in gone])
+        kept = frontier([_entry(branch, i) for i in range(len(arms)) if i not in gone])
         left = {entry.candidate for entry in kept} | set(gone)
-        gone |= {
-            i: "is dearer than others on its device" for i in range(len(arms)) if i not in left
-        }
+        why = "is dearer than others on its device and needs no less memory"
+        gone |= {i: why for i in range(len(arms)) if i not in left}
     return gone
 
 
-def _entry(index: int, arm: ArmAttr) -> Entry[int]:
+def _entry(branch: BranchOp, index: int) -> Entry[int]:
+    arm, ops = branch.arms.data[index], list(branch.arm_regions[index].block.ops)
     price = arm.price_ns
-    costs = (MAX_PRICE if price is None else price,)
+    costs = (MAX_PRICE if price is None else price, footprint(ops))
     return Entry(index, arm.target.device.label, arm.target.backend.data, costs, price)
 
 
@@ -120,7 +119,4 @@ def _drop(branch: BranchOp, reasons: dict[int, str], targets: Sequence[TargetAtt
         arm = branch.arms.data[index]
         LOG.info("fuel-converge: %s, arm %d on %s %s", branch.id.data, index, arm.target, why)
     kept = [index for index in range(len(branch.arms)) if index not in reasons]
-    if kept == [0]:
-        take_arm(branch, 0, targets)
-        return
-    keep_arms(branch, kept, PatternRewriter(branch))
+    keep_arms(branch, kept, targets)

@@ -21,8 +21,6 @@ from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_passes.collector import paused_collector
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.candidates import Candidates
-from fuel_passes.plan.filters import Requirement
 from fuel_passes.plan.topology import generation, resolve
 from fuel_passes.plan_pass import BlockPlan, PlanPass, plan_block, session_pin
 from fuel_passes.walk import functions
@@ -31,17 +29,20 @@ FAILURE = 2
 
 DESCRIPTION = """\
 Optimise an IR file for a topology and say what was chosen: for each kernel the targets that could
-run it, with prices and with why the others cannot; for each decision its arms; and what the whole
-costs, as planned and on one device alone. Prices are in nanoseconds, from the model.
+run it and how they would make it, with prices and with why the others cannot; for each decision its
+arms; and what the whole costs, as planned and on one device alone. Prices are in nanoseconds, from
+the model or from measurements.
 """
 
 
 @dataclass(frozen=True)
 class CandidateReport:
-    """A target for an item: `price_ns`, or why it is `refused`."""
+    """A target for an item, and of a kernel its source: `price_ns`, or why it is `refused`."""
 
     target: str
+    source: str
     price_ns: int | None
+    measured: bool
     refused: str
     chosen: bool
 
@@ -55,6 +56,8 @@ class ItemReport:
     pin: str
     only_one: bool
     """Whether no more than one target could run it, though there are more."""
+    only_generic: bool
+    """Whether only a source that is there for everything could make it."""
     candidates: tuple[CandidateReport, ...]
 
 
@@ -122,7 +125,7 @@ def explain(module: ModuleOp, pipeline: OptimizePass, ctx: Context | None = None
     with paused_collector():
         for inner in pipeline.passes():
             if isinstance(inner, PlanPass):
-                plans = _plans(module, pipeline)
+                plans = _plans(module, inner)
                 items = {name: tuple(_items(plan)) for name, plan in plans.items()}
             inner.apply(ctx, module)
     reports = tuple(
@@ -133,11 +136,9 @@ def explain(module: ModuleOp, pipeline: OptimizePass, ctx: Context | None = None
     return Explanation(topology.name, generation(topology), targets, reports)
 
 
-def _plans(module: ModuleOp, pipeline: OptimizePass) -> dict[str, BlockPlan]:
-    topology = resolve(module, pipeline.topology)
-    requirement = Requirement(pipeline.deterministic, pipeline.max_ulps)
-    candidates = Candidates(topology, requirement)
-    pin = None if pipeline.device is None else session_pin(pipeline.device, topology)
+def _plans(module: ModuleOp, inner: PlanPass) -> dict[str, BlockPlan]:
+    candidates = inner.candidates(module)
+    pin = None if inner.device is None else session_pin(inner.device, candidates.topology)
     return {
         function.sym_name.data: plan_block(function, function.body.block, candidates, pin)
         for function in functions(module)
@@ -148,11 +149,18 @@ def _items(plan: BlockPlan) -> Iterator[ItemReport]:
     for op, found in plan.candidates.items():
         chosen = plan.chosen.get(op)
         reports = tuple(
-            CandidateReport(str(c.target), c.price_ns, c.refusal or "", c is chosen) for c in found
+            CandidateReport(
+                str(c.target), c.source, c.price_ns, c.measured, c.refusal or "", c is chosen
+            )
+            for c in found
         )
         pin = op.properties.get("placement")
-        only_one = len(found) > 1 and sum(c.price_ns is not None for c in found) == 1
-        yield ItemReport(_name(op), _kind(op), "" if pin is None else str(pin), only_one, reports)
+        able = [c for c in found if c.refusal is None]
+        only_one = len({c.target for c in found}) > 1 and len({c.target for c in able}) == 1
+        only_generic = bool(able) and all(c.generic for c in able)
+        yield ItemReport(
+            _name(op), _kind(op), "" if pin is None else str(pin), only_one, only_generic, reports
+        )
 
 
 def _name(op: Operation) -> str:
@@ -219,11 +227,13 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 def _item_lines(number: int, item: ItemReport) -> Iterator[str]:
     pin = f", pinned to {item.pin}" if item.pin else ""
     only = ", one target alone can run it" if item.only_one else ""
-    yield f"  {number:4} {item.kind} {item.item}{pin}{only}"
+    generic = ", only a generic source can make it" if item.only_generic else ""
+    yield f"  {number:4} {item.kind} {item.item}{pin}{only}{generic}"
     for candidate in item.candidates:
         mark = "*" if candidate.chosen else " "
         why = f"refused: {candidate.refused}" if candidate.refused else _ns(candidate.price_ns)
-        yield f"       {mark} {candidate.target:16} {why}"
+        said = f"{why}  measured" if candidate.measured else why
+        yield f"       {mark} {candidate.target:16} {candidate.source:9} {said}"
 
 
 def _total_lines(report: FunctionReport) -> Iterator[str]:
@@ -253,6 +263,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             device=options.device,
             variants=options.variants,
             plugins=not options.no_plugins,
+            deterministic=options.deterministic,
+            max_ulps=options.max_ulps,
+            measurements=options.measurements,
         )
         explanation = explain(module, pipeline)
     except (FuelError, OSError, UnicodeDecodeError) as error:
@@ -271,6 +284,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-plugins", action="store_true", help="leave out passes of other packages"
     )
+    parser.add_argument("--deterministic", action="store_true", help="bit-stable kernels only")
+    parser.add_argument("--max-ulps", type=int, metavar="N", help="the least precision allowed")
+    parser.add_argument("--measurements", metavar="FILE", help="a .json file of measured times")
     parser.add_argument("--json", action="store_true", help="a JSON object instead of text")
     return parser
 

@@ -15,7 +15,8 @@ from xdsl.pattern_rewriter import PatternRewriteWalker, RewritePattern
 from fuel_dialect.attributes import ArmAttr
 from fuel_dialect.errors import FuelPassError, PluginError
 from fuel_dialect.plugins import PATHFINDERS, PRUNERS, Plugin, found
-from fuel_passes.plan.filters import Requirement
+from fuel_passes.plan.candidates import candidates_for
+from fuel_passes.plan.measurements import MeasurementSource
 from fuel_passes.plan.topology import resolve
 from fuel_passes.plugins import STEPS, Maker, Pathfinder, Planning, Pruner, Step, guarded
 from fuel_passes.walk import branches, functions
@@ -35,8 +36,8 @@ class FindPathsPass(ModulePass):
     names the package.
 
     Options: `after=fuel-fork-variants|fuel-fork-placements` (default fuel-fork-variants);
-    `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `deterministic=true` and
-    `max-ulps=N` as for `fuel-plan`: what the pathfinders are told.
+    `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `deterministic=true`,
+    `max-ulps=N` and `measurements=FILE` as for `fuel-plan`: what the pathfinders are told.
     """
 
     name = "fuel-find-paths"
@@ -45,6 +46,7 @@ class FindPathsPass(ModulePass):
     topology: str | None = None
     deterministic: bool = False
     max_ulps: int | None = None
+    measurements: str | MeasurementSource | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.after not in STEPS:
@@ -55,8 +57,9 @@ class FindPathsPass(ModulePass):
         pruners = [(p, p.load_as(Pruner)) for p in found(PRUNERS)]
         if not pathfinders and not pruners:
             return
-        requirement = Requirement(self.deterministic, self.max_ulps)
-        steps = _Steps(ctx, op, Planning(resolve(op, self.topology), requirement), pruners)
+        topology = resolve(op, self.topology)
+        asked = self.deterministic, self.max_ulps, self.measurements
+        steps = _Steps(ctx, op, Planning(candidates_for(topology, *asked)), pruners)
         for plugin, pathfinder in pathfinders:
             _check_step(plugin, pathfinder)
         steps.prune()

@@ -23,8 +23,8 @@ from fuel_dialect.traits import Leaf
 from fuel_passes.fork_variants import fresh_ids
 from fuel_passes.form_kernels import form_kernels
 from fuel_passes.outline import Outliner, erase_dead, is_leaf
-from fuel_passes.plan.candidates import Candidates, is_movable
-from fuel_passes.plan.filters import Requirement
+from fuel_passes.plan.candidates import Candidates, candidates_for, is_movable
+from fuel_passes.plan.measurements import MeasurementSource
 from fuel_passes.plan.prices import size_of
 from fuel_passes.plan.residency import (
     HOST_DEVICE,
@@ -52,12 +52,13 @@ class ForkPlacementsPass(ModulePass):
     `refuge` of the planned device's memory and not of the other's: then the cheapest such one.
 
     Arm 0 is the segment as planned. In the other arms a branch between variants is settled for
-    the cheapest. A segment with a pinned kernel, or one that the other device lacks, is not forked
-    to it. Segments in arms are not forked again.
+    the cheapest. A kernel that is pinned, or that no other device can run, is in no segment: what
+    stands in front of it and behind it is forked without it. A segment is not forked to a device
+    that lacks one of its kernels. Segments in arms are not forked again.
 
     Options: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `reach=R`, R >= 1
-    (default 4); `refuge=F`, 0 < F <= 1 (default 0.8); `deterministic` and `max-ulps` as for
-    `fuel-plan`.
+    (default 4); `refuge=F`, 0 < F <= 1 (default 0.8); `deterministic`, `max-ulps` and
+    `measurements` as for `fuel-plan`.
     """
 
     name = "fuel-fork-placements"
@@ -67,6 +68,7 @@ class ForkPlacementsPass(ModulePass):
     refuge: int | float = 0.8
     deterministic: bool = False
     max_ulps: int | None = None
+    measurements: str | MeasurementSource | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.reach >= 1:
@@ -79,7 +81,7 @@ class ForkPlacementsPass(ModulePass):
         check_plan(op, topology)
         if len({target.device for target in topology.targets}) < 2:
             return
-        candidates = Candidates(topology, Requirement(self.deterministic, self.max_ulps))
+        candidates = candidates_for(topology, self.deterministic, self.max_ulps, self.measurements)
         for function in functions(op):
             for block in function.body.blocks:
                 form_kernels(block)
@@ -88,6 +90,8 @@ class ForkPlacementsPass(ModulePass):
     def _fork(self, function: FuncOp, block: Block, candidates: Candidates) -> None:
         survey = _Survey(function, block, candidates)
         forks = {id(s): arms for s in survey.segments() if len(arms := self._arms(s, survey)) > 1}
+        if not forks:
+            return
         if not forks:
             return
         ids = fresh_ids(function)
@@ -105,8 +109,6 @@ class ForkPlacementsPass(ModulePass):
 
     def _arms(self, segment: Segment, survey: _Survey) -> list[ArmAttr]:
         """The arms of a segment, the planned one first; fewer than two where it is not forked."""
-        if any("placement" in op.properties for op in segment.ops):
-            return []
         planned = survey.price(segment, segment.target)
         if planned is None:
             return []
@@ -189,19 +191,18 @@ class _Survey:
         self._sort()
 
     def _sort(self) -> None:
-        targets = self.topology.targets
-        default = default_target(self.block, targets)
+        default = default_target(self.block, self.topology.targets)
         depth: dict[SSAValue, tuple[int, TargetAttr | None]] = {}
         for op in self.block.ops:
             if op.has_trait(Leaf) or op.has_trait(IsTerminator):
                 continue
-            target = _segment_target(op, default, targets)
+            target = self._target_in_segment(op, default)
             own = 0
             for operand in op.operands:
                 level, made = depth.get(operand, (0, target))
                 own = max(own, level + (made != target))
             self._put(op, own, target)
-            home = self._home(op) if target is None else target.device.label
+            home = self._home(op, default) if target is None else target.device.label
             for result in op.results:
                 depth[result] = (own, target)
                 self.homes[result] = home
@@ -215,8 +216,18 @@ class _Survey:
         else:
             segments.setdefault(target, Segment(target, [])).ops.append(op)
 
-    def _home(self, op: Operation) -> str:
+    def _target_in_segment(self, op: Operation, default: TargetAttr) -> TargetAttr | None:
+        """The target of an item that may be in a segment; None for what stands between segments."""
+        if "placement" in op.properties:
+            return None
+        able = {c.target.device for c in self.candidates.of(op) if c.price_ns is not None}
+        return _planned_target(op, default, self.topology.targets) if len(able) > 1 else None
+
+    def _home(self, op: Operation, default: TargetAttr) -> str:
         """Where something that is in no segment leaves its results, as far as prices say."""
+        planned = _planned_target(op, default, self.topology.targets)
+        if planned is not None:
+            return planned.device.label
         priced = [c for c in self.candidates.of(op) if c.price_ns is not None]
         best = min(priced, key=lambda c: c.price_ns or 0, default=None)
         return HOST_DEVICE.label if best is None else best.target.device.label
@@ -236,7 +247,7 @@ class _Survey:
         """A segment on a target, with the transfers in and out; None where it cannot run."""
         total = 0
         for op in segment.ops:
-            price = self.candidates.price(op, target)
+            price = self.candidates.price_as_written(op, target)
             if price is None:
                 return None
             total += price
@@ -274,10 +285,10 @@ class _Survey:
         return self.homes[reader.results[0]] if reader.results else None
 
 
-def _segment_target(
+def _planned_target(
     op: Operation, default: TargetAttr, targets: Sequence[TargetAttr]
 ) -> TargetAttr | None:
-    """The target of an item that may be in a segment; None for what stands between segments."""
+    """The one target of an item; None for transfers and for decisions between devices."""
     if isinstance(op, KernelOp):
         return target_of(op, default, targets)
     if isinstance(op, BranchOp) and is_movable(op):
@@ -314,6 +325,6 @@ def _settle(block: Block, target: TargetAttr, candidates: Candidates) -> None:
     for op in list(block.ops):
         op.properties.pop("target", None)
         if isinstance(op, BranchOp):
-            prices = [candidates.total(region.block.ops, target) for region in op.arm_regions]
-            best = min(range(len(prices)), key=lambda index: prices[index] or 0)
-            inline_arm(op, best, PatternRewriter(op))
+            prices = [candidates.as_written(r.block.ops, target) for r in op.arm_regions]
+            known = [(price, i) for i, price in enumerate(prices) if price is not None]
+            inline_arm(op, min(known)[1], PatternRewriter(op))

@@ -10,9 +10,9 @@ from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.rewriter import InsertPoint
@@ -20,23 +20,22 @@ from xdsl.rewriter import InsertPoint
 from fuel_dialect.attributes import ArmAttr, TargetAttr
 from fuel_dialect.canonicalization import DropOperands, SinkLeaves
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, YieldOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.traits import (
     AlongAxesOp,
     DecomposableOp,
     Elementwise,
-    FreeWhenContiguous,
     RowWise,
-    ViewOp,
 )
-from fuel_passes.form_kernels import form_kernels, label_of
-from fuel_passes.outline import Outliner, erase_dead, is_leaf, is_splat
-from fuel_passes.plan.candidates import signature
-from fuel_passes.plan.prices import elements_of, is_tiled, kernel_ns, op_ns, ops_ns
+from fuel_passes.calls import LIBRARY, copy_of_body, is_carried, wrap_calls
+from fuel_passes.form_kernels import form_kernels
+from fuel_passes.outline import erase_dead, is_leaf
+from fuel_passes.plan.candidates import Candidates, candidates_for, signature
+from fuel_passes.plan.measurements import MeasurementSource
+from fuel_passes.plan.prices import elements_of, is_tiled, op_ns, ops_ns, written_ns
 from fuel_passes.plan.serving import Site, sites_of
-from fuel_passes.plan.topology import Topology, resolve, target_description
+from fuel_passes.plan.topology import resolve, target_description
 from fuel_passes.strip_plan import added_arms
 from fuel_passes.walk import branches, functions
 
@@ -64,12 +63,13 @@ class ForkVariantsPass(ModulePass):
     the cheapest form.
 
     Arms that passes added stay under 5 % of a function's kernels, one always allowed; where more
-    would fork, those whose prices lie closest stay, because there a measurement is most likely to
-    decide.
+    would fork, those stay whose other form is cheapest in terms of the written one, because there a
+    measurement is most likely to decide. There is no arm for what no allowed source makes, such as
+    library calls on a GPU.
 
     Options: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `reach=R`, R >= 1
     (default 4); `max-branches=N`, the most forks in a function besides the 5 %;
-    `cheapest-first=true|false`.
+    `cheapest-first=true|false`; `deterministic`, `max-ulps` and `measurements` as for `fuel-plan`.
     """
 
     name = "fuel-fork-variants"
@@ -78,6 +78,9 @@ class ForkVariantsPass(ModulePass):
     reach: int | float = 4.0
     max_branches: int | None = None
     cheapest_first: bool = False
+    deterministic: bool = False
+    max_ulps: int | None = None
+    measurements: str | MeasurementSource | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.reach >= 1:
@@ -87,16 +90,17 @@ class ForkVariantsPass(ModulePass):
                 f"fuel-fork-variants: max-branches must be >= 0, got {self.max_branches}"
             )
         topology = resolve(op, self.topology)
+        candidates = candidates_for(topology, self.deterministic, self.max_ulps, self.measurements)
         for function in functions(op):
-            self._fork(function, topology)
+            self._fork(function, candidates)
 
-    def _fork(self, function: FuncOp, topology: Topology) -> None:
+    def _fork(self, function: FuncOp, candidates: Candidates) -> None:
         allowed = arms_left(function)
         if self.max_branches is not None:
             allowed = min(allowed, self.max_branches)
         if allowed < 1:
             return
-        near = [c for c in _choices(function, topology) if c.ratio <= self.reach]
+        near = [c for c in _choices(function, candidates) if c.ratio <= self.reach]
         kept = {c.kernel: c for c in sorted(near, key=lambda c: c.ratio)[:allowed]}
         if not kept:
             return
@@ -126,29 +130,28 @@ class Choice:
 
     @property
     def ratio(self) -> float:
-        """The dearer price over the cheaper."""
-        low, high = sorted((self.written_ns, self.other_ns))
-        return high / max(low, 1)
+        """The other price in terms of the written one."""
+        return self.other_ns / max(self.written_ns, 1)
 
 
-def _choices(function: FuncOp, topology: Topology) -> Iterator[Choice]:
+def _choices(function: FuncOp, candidates: Candidates) -> Iterator[Choice]:
     known: _Known = {}
-    for site in sites_of(function, topology):
+    for site in sites_of(function, candidates.topology):
         if site.planned or not site.targets:
             continue
         for op in site.block.ops:
             if not isinstance(op, KernelOp):
                 continue
-            choice = _choice(op, site, known)
+            choice = _choice(op, site, candidates, known)
             if choice is not None:
                 yield choice
 
 
-_Known = dict[tuple[object, TargetAttr], tuple[int, int]]
-"""Both prices of kernels that compute the same on a target."""
+_Known = dict[tuple[object, TargetAttr], tuple[int | None, int | None]]
+"""Both prices of kernels that compute the same on a target; None where one cannot be made."""
 
 
-def _choice(kernel: KernelOp, site: Site, known: _Known) -> Choice | None:
+def _choice(kernel: KernelOp, site: Site, candidates: Candidates, known: _Known) -> Choice | None:
     pin = kernel.placement
     target = next((t for t in site.targets if pin is None or t.device == pin), None)
     if target is None:
@@ -162,13 +165,18 @@ def _choice(kernel: KernelOp, site: Site, known: _Known) -> Choice | None:
         return None
     key = (signature(kernel), target)
     if key not in known:
-        known[key] = kernel_ns(kernel, description), way.price(kernel, description)
-    return Choice(kernel, target, way, *known[key])
+        written = candidates.price_as_written(kernel, target)
+        other = None if written is None else candidates.as_written(way.block(kernel).ops, target)
+        known[key] = written, other
+    written, other = known[key]
+    if written is None or other is None:
+        return None
+    return Choice(kernel, target, way, written, other)
 
 
 def way_of(kernel: KernelOp) -> Way | None:
     """The other way to compute a kernel, if there is one."""
-    work = [op for op in kernel.body.block.ops if not _is_carried(op)]
+    work = [op for op in kernel.body.block.ops if not is_carried(op)]
     if len(work) > 1:
         return WAYS.get(kernel.kind.data)
     if kernel.kind.data not in ("reduction", "library") or not work:
@@ -177,50 +185,19 @@ def way_of(kernel: KernelOp) -> Way | None:
     return DECOMPOSED if isinstance(op, DecomposableOp) and op.has_trait(RowWise) else None
 
 
-def _is_carried(op: Operation) -> bool:
-    """Whether an op of a kernel only brings operands and results: views, splats, the yield."""
-    if not op.results or isinstance(op, ViewOp) or is_leaf(op.results[0]):
-        return True
-    return op.has_trait(FreeWhenContiguous)
-
-
 # One library call per op.
 
 
 def _calls_ns(kernel: KernelOp, target: TargetDescription) -> int:
-    if target.reads("library") != "any":
-        return ops_ns(_call_per_op(kernel).ops, target)
-    return sum(op_ns(op, target) for op in kernel.body.block.ops if op.has_trait(Elementwise))
+    calls = sum(op_ns(op, target) for op in kernel.body.block.ops if op.has_trait(Elementwise))
+    return calls + written_ns(kernel, target, LIBRARY)
 
 
 def _call_per_op(kernel: KernelOp) -> Block:
     block = copy_of_body(kernel)
-    _wrap_calls(block, kernel, lambda op: op.has_trait(Elementwise))
-    erase_dead([op for op in block.ops if _is_carried(op) and op.results])
+    wrap_calls(block, kernel, lambda op: op.has_trait(Elementwise))
+    erase_dead([op for op in block.ops if is_carried(op) and op.results])
     return block
-
-
-def _wrap_calls(block: Block, kernel: KernelOp, is_call: Callable[[Operation], bool]) -> None:
-    """Make a `library` kernel of each of some ops."""
-    clones = _views_and_splats(block)
-    for op in list(block.ops):
-        if not isinstance(op, FuelOp) or not is_call(op):
-            continue
-        following = op.next_op
-        assert following is not None
-        outliner = Outliner(lambda value: value in clones or is_splat(value))
-        outliner.add(op)
-        properties: dict[str, Attribute] = {
-            "kind": StringAttr("library"),
-            "label": StringAttr(label_of([op])),
-        }
-        if kernel.placement is not None:
-            properties["placement"] = kernel.placement
-        outliner.finish(KernelOp, properties, following)
-
-
-def _views_and_splats(block: Block) -> set[SSAValue]:
-    return {op.results[0] for op in block.ops if op.results and _is_carried(op)}
 
 
 CALL_PER_OP = Way("one library call per op", _calls_ns, _call_per_op)
@@ -238,7 +215,7 @@ def _split(kernel: KernelOp) -> Block:
 
 
 def _split_up(block: Block, kernel: KernelOp) -> Block:
-    _wrap_calls(block, kernel, lambda op: isinstance(op, AlongAxesOp))
+    wrap_calls(block, kernel, lambda op: isinstance(op, AlongAxesOp))
     form_kernels(block)
     return block
 
@@ -274,12 +251,6 @@ def _replace_by_decomposition(op: DecomposableOp) -> None:
 
 
 DECOMPOSED = Way("decomposed", _decomposed_ns, _decomposed)
-
-
-def copy_of_body(kernel: KernelOp) -> Block:
-    """The ops of a kernel in a block of their own."""
-    region = kernel.body.clone()
-    return region.detach_block(region.block)
 
 
 # Forking.

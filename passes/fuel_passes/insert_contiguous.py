@@ -45,7 +45,7 @@ class InsertContiguousPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         topology = resolve(op, self.topology)
         targets = topology.targets
-        if all(target_description(topology, target).strided for target in targets):
+        if all(target_description(topology, target).reads_all for target in targets):
             return
         for block in list(plan_blocks(op)):
             form_kernels(block)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -23,6 +23,7 @@ from fuel_passes.insert_contiguous import InsertContiguousPass
 from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.order import OrderPass
 from fuel_passes.order_runs import OrderRunsPass
+from fuel_passes.plan.measurements import MeasurementSource
 from fuel_passes.plan_pass import PlanPass
 from fuel_passes.plugins import Step
 from fuel_passes.promote_dtypes import PromoteDtypesPass
@@ -49,7 +50,7 @@ class OptimizePass(ModulePass):
     `topology="cpu"`: a preset, instead of the `fuel.topology` of the module.
     `precision=exact` refuses a program that would need dtype promotion.
     `device="cuda:0"`: see `fuel-plan`; then nothing is forked to another device.
-    `deterministic=true` and `max-ulps=N`: see `fuel-plan`.
+    `deterministic=true`, `max-ulps=N` and `measurements="FILE.json"`: see `fuel-plan`.
     `plugins=false` leaves out the passes and patterns of other packages; ops and kernels of
     theirs that the program uses are used.
     """
@@ -63,16 +64,20 @@ class OptimizePass(ModulePass):
     device: str | None = None
     deterministic: bool = False
     max_ulps: int | None = None
+    measurements: str | MeasurementSource | None = None
     plugins: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The passes in order."""
-        topology, strict, ulps = self.topology, self.deterministic, self.max_ulps
+        topology = self.topology
+        asked: dict[str, Any] = {
+            "topology": topology,
+            "deterministic": self.deterministic,
+            "max_ulps": self.max_ulps,
+            "measurements": self.measurements,
+        }
+        forks = (ForkPlacementsPass(**asked), *self._find_paths("fuel-fork-placements"))
         bake = (BakeVariantsPass(topology=topology),) if self.variants == "bake" else ()
-        forks = (
-            ForkPlacementsPass(topology=topology, deterministic=strict, max_ulps=ulps),
-            *self._find_paths("fuel-fork-placements"),
-        )
         return (
             StripPlanPass(),
             SimplifyPass(),
@@ -80,9 +85,9 @@ class OptimizePass(ModulePass):
             SimplifyAfter(PromoteDtypesPass(topology=topology, precision=self.precision)),
             SimplifyAfter(DecomposePass(topology=topology)),
             FormKernelsPass(),
-            ForkVariantsPass(topology=topology),
+            ForkVariantsPass(**asked),
             *self._find_paths("fuel-fork-variants"),
-            PlanPass(topology, self.device, strict, ulps),
+            PlanPass(device=self.device, **asked),
             *(forks if self.device is None else ()),
             ConvergePass(topology=topology),
             *bake,
@@ -96,7 +101,8 @@ class OptimizePass(ModulePass):
     def _find_paths(self, after: Step) -> tuple[ModulePass, ...]:
         if not self.plugins:
             return ()
-        return (FindPathsPass(after, self.topology, self.deterministic, self.max_ulps),)
+        asked = self.topology, self.deterministic, self.max_ulps, self.measurements
+        return (FindPathsPass(after, *asked),)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with paused_collector():

@@ -110,10 +110,10 @@ class DropPlannedArms(RewritePattern):
     def match_and_rewrite(self, op: BranchOp, rewriter: PatternRewriter) -> None:
         added = added_arms(op)
         if added and not is_planned_branch(op):
-            keep_arms(op, [i for i in range(len(op.arms)) if i not in added], rewriter)
+            drop_arms(op, [i for i in range(len(op.arms)) if i not in added], rewriter)
 
 
-def keep_arms(op: BranchOp, kept: Sequence[int], rewriter: PatternRewriter) -> None:
+def drop_arms(op: BranchOp, kept: Sequence[int], rewriter: PatternRewriter) -> None:
     """Drop the other arms of a branch, and the operands that only they read."""
     for index, region in enumerate(list(op.arm_regions)):
         if index in kept:

@@ -8,7 +8,7 @@ arm of each branch, which leaves a straight list of calls. `write` makes source 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.func import FuncOp
@@ -105,21 +105,50 @@ def choose(survey: Survey, force: Mapping[str, int]) -> dict[BranchOp, Choice]:
 def _why_not(
     block: Block, devices: Devices, prefix: str, decisions: dict[BranchOp, Decision]
 ) -> str | None:
-    """Why a block cannot run here. Adds its decisions, outer before inner, at any depth."""
+    """
+    Why a block cannot run here. Adds its decisions, outer before inner, at any depth.
+
+    A transfer that only arms read which cannot run is no reason: it is not made.
+    """
     reasons: list[str | None] = []
+    transfers: list[TransferOp] = []
     for op in block.ops:
         if isinstance(op, BranchOp):
             reasons.append(_decide(op, devices, prefix, decisions))
         elif isinstance(op, RunOp):
             reasons.append(devices.why_not_target(op.target))
         elif isinstance(op, TransferOp):
-            reasons.append(devices.why_not(op.to))
+            transfers.append(op)
         elif not op.has_trait(Leaf) and not op.has_trait(IsTerminator):
             raise LoweringError(
                 f"{op.name} stands outside of a run; an optimised function holds runs, branches, "
                 "transfers and leaves: compile with optimize=True, or apply fuel-form-runs"
             )
+    reasons += [devices.why_not(op.to) for op in transfers if _is_read(op.result, decisions)]
     return next((reason for reason in reasons if reason is not None), None)
+
+
+def _is_read(value: SSAValue, decisions: Mapping[BranchOp, Decision]) -> bool:
+    """Whether anything that can run reads a value, in an arm or through transfers."""
+    for use in value.uses:
+        reader = use.operation
+        if isinstance(reader, TransferOp):
+            if _is_read(reader.result, decisions):
+                return True
+        elif not isinstance(reader, BranchOp):
+            return True
+        elif any(_is_read(given, decisions) for given in _inside(reader, use.index, decisions)):
+            return True
+    return False
+
+
+def _inside(
+    branch: BranchOp, operand: int, decisions: Mapping[BranchOp, Decision]
+) -> Iterator[SSAValue]:
+    """An operand of a branch as the arms know it that can run."""
+    for arm, region in zip(decisions[branch].arms, branch.arm_regions, strict=True):
+        if arm.unavailable is None:
+            yield region.block.args[operand]
 
 
 def _decide(

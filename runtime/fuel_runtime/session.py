@@ -29,8 +29,11 @@ from fuel_dialect.errors import (
 )
 from fuel_dialect.tracing import describe
 from fuel_runtime.devices import Devices, open_devices
+from fuel_runtime.planning import Planning, planned_for
 
 if TYPE_CHECKING:
+    from fuel_dialect.targets.machine import Topology
+    from fuel_passes.plan.measurements import MeasurementSource
     from fuel_runtime.arguments import Array
     from fuel_runtime.executable import Executable
 
@@ -50,7 +53,12 @@ class Session:
     CPU may use, all cores by default. With `variants="keep"` the optimiser keeps every way to
     compute something as an arm that can be forced; with "bake" only those that are near in price.
 
-    Raises `UnknownDevice` or `DeviceUnavailable`.
+    `topology` is what programs are planned for: the name of a preset, a `.json` file or a
+    `Topology`; without one, what follows from the devices. Only kernels are used that are at most
+    `max_ulps` units in the last place off, and with `deterministic` those that give the same bits
+    each time. `measurements`, a `.json` file or a `MeasurementSource`, replaces modelled prices.
+
+    Raises `UnknownDevice`, `DeviceUnavailable`, or `FuelPassError` for a topology that is none.
     """
 
     def __init__(
@@ -60,6 +68,10 @@ class Session:
         force: Mapping[str, int] | None = None,
         threads: int | None = None,
         variants: Literal["bake", "keep"] = "bake",
+        topology: str | PathLike[str] | Topology | None = None,
+        deterministic: bool = False,
+        max_ulps: int | None = None,
+        measurements: str | PathLike[str] | MeasurementSource | None = None,
     ):
         if variants not in ("bake", "keep"):
             raise ArgumentError(f"session: variants is bake or keep, not {variants!r}")
@@ -71,6 +83,9 @@ class Session:
         self._devices = open_devices(devices, self._threads)
         self._force = _checked({} if force is None else force)
         self._variants: Literal["bake", "keep"] = variants
+        self._planning = Planning(
+            planned_for(topology, self._devices), deterministic, max_ulps, measurements
+        )
 
     @property
     def devices(self) -> Devices:
@@ -128,9 +143,7 @@ class Session:
     def _plan(self, module: ModuleOp, optimize: bool) -> None:
         """Bring a module into runs and branches."""
         if optimize:
-            from fuel_passes.pipeline import OptimizePass
-
-            plan = OptimizePass(variants=self._variants, topology="cpu")
+            plan = self._planning.prepare(module, self._variants)
         else:
             from fuel_passes.form_runs import FormRunsPass
 

@@ -13,11 +13,11 @@ from agreement import main
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.description import TargetDescription, description_of
+from fuel_dialect.targets.description import KernelSource, description_of
 from fuel_passes.form_kernels import FormKernelsPass
 from fuel_passes.plan.filters import FilterRejected, Requirement, sift
 from fuel_passes.plan.frontier import KEEP_PER_DEVICE, Entry, dominates, frontier, ranked
-from fuel_passes.plan.measurements import Measurements, key_of, refined, shape_class
+from fuel_passes.plan.measurements import key_of, shape_class
 
 CUDA = TargetAttr.of("cuda:0", "triton")
 
@@ -83,10 +83,10 @@ def test_ranking_is_stable_and_the_frontier_strands_nothing(given_entries: list[
             assert any(dominates(e.costs, gone.costs) for e in beaten_by)
 
 
-def described(name: str) -> TargetDescription:
+def described(name: str) -> KernelSource:
     found = description_of(name)
     assert found is not None
-    return found
+    return found.sources[0]
 
 
 def test_a_precision_floor_refuses_with_a_reason():
@@ -95,20 +95,23 @@ def test_a_precision_floor_refuses_with_a_reason():
     assert sifted.refused == (
         (
             "kompute",
-            "precision-floor: kompute may be off by 8192 units in the last place; 4 are allowed",
+            "precision-floor: shaders kernels may be off by 8192 units in the last place; "
+            "4 are allowed",
         ),
     )
-    with pytest.raises(FilterRejected, match="precision-floor: kompute") as rejected:
+    with pytest.raises(FilterRejected, match="precision-floor: shaders") as rejected:
         sift(["kompute"], described, Requirement(max_ulps=4))
     assert rejected.value.filter == "precision-floor"
     assert sift([], described, Requirement(deterministic=True)).kept == ()
 
 
 def test_a_preference_narrows_only_where_something_is_liked():
-    sifted = sift(["numpy", "triton"], described, Requirement(), [lambda t: t.name == "triton"])
+    sifted = sift(
+        ["numpy", "triton"], described, Requirement(), [lambda source: source.name == "generated"]
+    )
     assert sifted.kept == ("triton",)
     assert sifted.refused == (("numpy", "another is liked better"),)
-    nothing = sift(["numpy", "triton"], described, Requirement(), [lambda t: False])
+    nothing = sift(["numpy", "triton"], described, Requirement(), [lambda source: False])
     assert nothing.kept == ("numpy", "triton")
     assert nothing.refused == ()
 
@@ -145,12 +148,3 @@ def test_keys_are_equal_where_a_measured_time_is_of_use():
 
 def test_shape_classes_are_powers_of_two():
     assert shape_class([0, 1, 2, 3, 4, 7, 8, 2**20]) == (0, 1, 2, 2, 3, 3, 4, 21)
-
-
-def test_a_measured_time_replaces_the_price_and_nothing_is_not_zero():
-    key = key_of(kernel(5, 6), CUDA)
-    assert refined(100, key, Measurements({key: 7})) == 7
-    assert refined(100, key, Measurements({key: 0})) == 0
-    assert refined(None, key, Measurements({key: 7})) == 7
-    assert refined(100, key, Measurements({})) == 100
-    assert refined(None, key, None) is None

@@ -45,8 +45,9 @@ def test_a_refusal_says_why_and_one_target_alone_is_marked():
     found = explain(module, OptimizePass(topology="cpu+vulkan"))
     (item,) = found.functions[0].items
     assert item.only_one
-    (host, vulkan) = item.candidates
-    assert host.chosen
+    (tiles, library, vulkan) = item.candidates
+    assert tiles.chosen
+    assert (tiles.source, library.source) == ("tiles", "library")
     assert vulkan.price_ns is None
     assert vulkan.refused == "no kernel for exp (f64) -> f64"
     assert "one target alone can run it" in str(found)

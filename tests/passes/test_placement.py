@@ -7,6 +7,7 @@ Placement against every way there is, on random kernels and random machines.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from fuel_dialect.errors import FuelPassError
 from fuel_passes.plan.nodes import Node, Output, Source
-from fuel_passes.plan.placement import EXACT_LIMIT, Assigned, Placement, place, total_ns
+from fuel_passes.plan.placement import EXACT_LIMIT, Assigned, Placement, place, total_ns, unchanged
 from placements import NAMES, Problem, agrees, cost, flat, linked, problem, stays, ways
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -164,7 +165,8 @@ def test_devices_that_share_storage_exchange_values_for_nothing():
     assert found.total_ns == 10
 
 
-def test_what_did_not_change_stays_where_an_earlier_plan_put_it():
+def test_an_earlier_plan_is_where_the_search_starts():
+    """Node 0 moves with its reader, as what lies around a change does; far from it all stays."""
     topology = flat(50, "cpu", "cuda:0")
     nodes = [
         Node(0, (Source("x", "cpu"),), {"cpu": 100, "cuda:0": 10}),
@@ -173,12 +175,45 @@ def test_what_did_not_change_stays_where_an_earlier_plan_put_it():
     before = place(nodes, topology)
     assert set(before.assignment.values()) == {"cuda:0"}
     changed = [nodes[0], replace(nodes[1], prices={"cpu": 10, "cuda:0": 500})]
-    assert place(changed, topology).assignment == {0: "cpu", 1: "cpu"}
     again = place(changed, topology, previous=before)
-    assert again.assignment == {0: "cuda:0", 1: "cpu"}
+    assert again.assignment == place(changed, topology).assignment == {0: "cpu", 1: "cpu"}
     assert not again.exact
     elsewhere = place(changed, flat(60, "cpu", "cuda:0"), previous=before)
     assert elsewhere.exact
+
+
+def test_what_did_not_change_is_found_in_front_of_and_behind_what_did():
+    def chain(prices: Sequence[int]) -> list[Node]:
+        return [
+            Node(10 + i, (9 + i,) if i else (), {"cpu": price}) for i, price in enumerate(prices)
+        ]
+
+    old = chain([1, 2, 3, 4, 5])
+    assert unchanged(old, chain([1, 2, 3, 4, 5])) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4}
+    assert unchanged(old, chain([1, 2, 9, 4, 5])) == {0: 0, 1: 1, 3: 3, 4: 4}
+    assert unchanged(old, chain([1, 2, 9, 9, 3, 4, 5])) == {0: 0, 1: 1, 5: 3, 6: 4}
+    assert unchanged(old, chain([1, 5])) == {0: 0, 1: 4}
+    assert unchanged(old, []) == {}
+
+
+@given(seed=SEEDS, devices=st.integers(2, 4), kernels=st.integers(2, 30))
+@settings(max_examples=60, deadline=None)
+def test_a_plan_that_starts_from_another_is_never_dearer_than_one_device(
+    seed: int, devices: int, kernels: int
+):
+    random = Random(seed)
+    given = problem(random, devices, kernels)
+    before = planned(given)
+    node = random.choice(given.nodes)
+    prices = {device: random.choice((1, 100, 10_000)) for device in node.prices}
+    nodes = [replace(n, prices=prices) if n is node else n for n in given.nodes]
+    after = replace(given, nodes=nodes)
+    found = place(nodes, given.topology, given.exits, before)
+    assert found.total_ns == cost(after, found.assignment)
+    assert all(found.total_ns <= single for single in found.singles.values())
+    assert all(stays(after, n, found.assignment) for n in nodes)
+    same = place(given.nodes, given.topology, given.exits, before)
+    assert same.total_ns <= before.total_ns
 
 
 @pytest.mark.parametrize(

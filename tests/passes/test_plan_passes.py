@@ -15,14 +15,15 @@ from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError, NoBackendForOp, TopologyChanged
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
-from fuel_passes.converge import ConvergePass
+from fuel_passes.converge import ConvergePass, superfluous
 from fuel_passes.fork_placements import ForkPlacementsPass, footprint
+from fuel_passes.fork_variants import ForkVariantsPass
 from fuel_passes.form_kernels import FormKernelsPass
 from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan_pass import PlanPass
 from fuel_passes.strip_plan import StripPlanPass
-from machines import stamp
+from machines import sources, stamp
 
 CONTEXT = make_context()
 CPU = TargetAttr.of("cpu", "numpy")
@@ -97,7 +98,7 @@ def test_what_is_required_of_precision_refuses_targets():
     assert list(map(str, targets(module))) == ["vulkan:0/kompute"]
     planned(module, PlanPass(topology="cpu+vulkan", device="vulkan", max_ulps=100))
     assert targets(module) == [None]
-    with pytest.raises(NoBackendForOp, match="precision-floor: numpy may be off by 4 units"):
+    with pytest.raises(NoBackendForOp, match="tiles kernels may be off by 4 units"):
         planned(module, PlanPass(topology="cpu+vulkan", max_ulps=0))
 
 
@@ -115,18 +116,18 @@ def test_an_argument_device_that_is_none_is_refused():
         planned(stamp(module, machine()))
 
 
-def test_variants_move_as_one_and_keep_their_forms():
+def test_variants_move_as_one_and_those_that_the_device_lacks_go():
+    """A GPU has no library calls, so that one form is left of two."""
     body = f"%0 = fuel.softmax_last_dim %x : {B}\nfunc.return %0 : {B}"
     module = stamp(main(f"%x: {B}", B, body), machine())
-    OptimizePass(variants="keep").apply(CONTEXT, module)
-    (branch,) = branches(module)
-    assert [arm.target for arm in branch.arms] == [CUDA, CUDA]
-    assert [arm.origin.data for arm in branch.arms] == [
-        "fuel-fork-variants: as written",
-        "fuel-fork-variants: decomposed",
-    ]
-    runs = [op for op in module.walk() if isinstance(op, RunOp)]
-    assert [run.target for run in runs] == [CUDA, CUDA]
+    for inner in OptimizePass(variants="keep").passes():
+        inner.apply(CONTEXT, module)
+        if isinstance(inner, ForkVariantsPass):
+            (branch,) = branches(module)
+            assert [arm.target for arm in branch.arms] == [CPU, CPU]
+    assert branches(module) == []
+    (run,) = [op for op in module.walk() if isinstance(op, RunOp)]
+    assert run.target == CUDA
 
 
 def test_a_variant_that_is_baked_stays_on_its_target():
@@ -171,6 +172,69 @@ def test_the_gate_keeps_one_arm_and_logs_what_goes(caplog: pytest.LogCaptureFixt
         ConvergePass().apply(CONTEXT, module)
     assert [len(b.arms) for b in branches(module)] == [2]
     assert caplog.messages == ["fuel-converge: d0, arm 2 on cpu/numpy is the same as arm 1"]
+
+
+def test_an_arm_stays_that_is_dearer_but_needs_less_memory():
+    """Three arms on one device: beaten in price, beaten in both, and the one that beats them."""
+    wide = f"%0 = fuel.concat %a, %a {{dim = 0 : i64}} : {T}, {T} -> tensor<16xf32>\n"
+    wide += "%1 = fuel.slice %0 {dim = 0 : i64, start = 0 : i64, length = 8 : i64}"
+    wide += f" : tensor<16xf32> -> {T}\nfuel.yield %1 : {T}"
+    slim = f"%0 = fuel.neg %a : {T}\nfuel.yield %0 : {T}"
+    late = wide.replace("start = 0", "start = 8")
+    origin = 'origin "fuel-test: made"'
+    module = main(
+        f"%x: {T}",
+        T,
+        f"""
+        %y = fuel.branch "d0"(%a = %x : {T}) -> {T}
+        arm on #fuel.target<cuda:0, "triton"> price 10 {origin} {{ {wide} }}
+        arm on #fuel.target<cpu, "numpy"> price 20 {origin} {{ {wide} }}
+        arm on #fuel.target<cpu, "numpy"> price 30 {origin} {{ {slim} }}
+        arm on #fuel.target<cpu, "numpy"> price 40 {origin} {{ {late} }}
+        func.return %y : {T}""",
+    )
+    (branch,) = branches(stamp(module, machine()))
+    assert superfluous(branch) == {
+        3: "is dearer than others on its device and needs no less memory"
+    }
+
+
+def kinds_by_arm(module: ModuleOp) -> list[list[str]]:
+    return [
+        [op.label.data for op in branch.arm_regions[0].walk() if isinstance(op, KernelOp)]
+        for branch in branches(module)
+    ]
+
+
+FIXED = f"""
+%0 = fuel.matmul %x, %x : {B}, {B} -> {B}
+%1 = fuel.softmax_last_dim %0 {{placement = #fuel.device<cuda:0>}} : {B}
+%2 = fuel.matmul %1, %1 : {B}, {B} -> {B}
+func.return %2 : {B}"""
+
+
+@pytest.mark.parametrize("lacking", [False, True])
+def test_what_stands_around_a_pinned_or_unsupported_kernel_is_forked(lacking: bool):
+    body = FIXED.replace(" {placement = #fuel.device<cuda:0>}", "") if lacking else FIXED
+    module = stamp(main(f"%x: {B}", B, body), machine())
+    lacks = {"lacks": frozenset({"softmax_last_dim"})} if lacking else {}
+    with sources("numpy", tiles=lacks, library=lacks):
+        planned(module)
+        ForkPlacementsPass(reach=1_000).apply(CONTEXT, module)
+    module.verify()
+    assert kinds_by_arm(module) == [["matmul"], ["matmul"]]
+    assert [[arm.target for arm in b.arms] for b in branches(module)] == [[CUDA, CPU]] * 2
+    (fixed,) = [k for k in kernels(module) if k.label.data == "softmax_last_dim"]
+    assert fixed.parent_op() is branches(module)[0].parent_op()
+    InsertCopiesPass().apply(CONTEXT, module)
+    module.verify()
+
+
+def test_where_nothing_is_forked_the_order_stays():
+    module = planned(stamp(main(f"%x: {B}", B, FIXED), machine()))
+    before = str(module)
+    ForkPlacementsPass(reach=1).apply(CONTEXT, module)
+    assert str(module) == before
 
 
 def test_kernels_of_a_dropped_decision_stay_on_their_target():

@@ -91,7 +91,12 @@ def test_descriptions_are_consistent(backend: str):
     assert set(description.kinds) <= set(KernelOp.KINDS)
     assert description.lacks <= {op.name.removeprefix("fuel.") for op in OPS}
     assert {name for name, _ in description.matmul_flops} <= set(description.dtypes)
-    assert description.ulps >= 1
+    for source in description.sources:
+        assert source.ulps >= 1
+        assert 0 < source.rate <= 1
+        assert set(source.dtypes or ()) <= set(description.dtypes)
+        assert source.lacks <= {op.name.removeprefix("fuel.") for op in OPS}
+        assert not any(kind in ("scan", "movement") for kind in source.kinds if source.generic)
     assert min(description.bytes_per_ns, description.operations_per_ns) > 0
     assert min(description.flops_per_ns, description.launch_ns) > 0
     assert min(description.tile, description.threads) > 0

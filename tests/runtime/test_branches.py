@@ -261,3 +261,63 @@ def test_every_variant_the_optimiser_keeps_runs() -> None:
             exe = session.compile(SOFTMAX)
             np.testing.assert_allclose(exe(x)[0], want, rtol=1e-5)
             assert exe.report().branches[0].why == "forced"
+
+
+HOISTED = """
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %c = fuel.copy %x to #fuel.device<cuda:0> : tensor<3xf32>
+  %h = fuel.copy %c to #fuel.device<vulkan:0> : tensor<3xf32>
+  %b = fuel.branch "d0"(%a = %x : tensor<3xf32>, %p = %c : tensor<3xf32>,
+                        %q = %h : tensor<3xf32>) -> tensor<3xf32>
+  arm on #fuel.target<cpu, "numpy"> {
+    %0 = fuel.neg %a : tensor<3xf32>
+    fuel.yield %0 : tensor<3xf32>
+  }
+  arm on #fuel.target<cuda:0, "triton"> {
+    %0 = fuel.neg %p : tensor<3xf32>
+    fuel.yield %0 : tensor<3xf32>
+  }
+  arm on #fuel.target<vulkan:0, "kompute"> {
+    %0 = fuel.neg %q : tensor<3xf32>
+    fuel.yield %0 : tensor<3xf32>
+  }
+  func.return %b : tensor<3xf32>
+}
+"""
+
+
+def test_a_transfer_for_arms_on_absent_devices_is_not_needed() -> None:
+    (got,) = Session().compile(HOISTED, optimize=False)(X)
+    np.testing.assert_array_equal(got, -X)
+
+
+def test_a_transfer_that_an_arm_reads_which_can_run_is_needed() -> None:
+    text = HOISTED.replace("fuel.neg %a", "fuel.neg %q")
+    with pytest.raises(DeviceUnavailable, match="main cannot run: the session has no cuda:0"):
+        Session().compile(text, optimize=False)
+
+
+def test_arms_that_the_optimiser_made_for_absent_devices_leave_the_rest_to_run() -> None:
+    """Both arms on the GPU read the argument there, so that its transfer is in front of them."""
+    b = "tensor<512x512xf32>"
+    text = f"""
+    func.func @main(%x: {b}) -> {b} {{
+      %y = fuel.branch "mine"(%a = %x : {b}) -> {b}
+      arm on #fuel.target<cpu, "numpy"> {{
+        %1 = fuel.add %a, %a : {b}
+        fuel.yield %1 : {b}
+      }}
+      arm on #fuel.target<cuda:0, "triton"> {{
+        %1 = fuel.matmul %a, %a : {b}, {b} -> {b}
+        fuel.yield %1 : {b}
+      }}
+      arm on #fuel.target<cuda:0, "triton"> {{
+        %1 = fuel.sub %a, %a : {b}
+        fuel.yield %1 : {b}
+      }}
+      func.return %y : {b}
+    }}"""
+    exe = Session(topology="cpu+h100").compile(text)
+    assert "fuel.copy" in str(exe.module).partition('"mine"')[0]
+    x = np.eye(512, dtype=np.float32)
+    np.testing.assert_array_equal(exe(x)[0], 2 * x)

@@ -12,6 +12,7 @@ from agreement import assert_close, decisions, run
 from fuel_dialect.context import make_context
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Session
+from machines import sources
 from programs import Array, Program, programs
 
 CONTEXT = make_context()
@@ -53,6 +54,14 @@ def test_compiling_a_program_equals_the_reference(program: Program) -> None:
     executable = Session(devices="cpu").compile(program.module, weights=program.weights)
     assert_close(executable(*program.arguments), expected(program, {}))
     assert str(program.module) == text
+
+
+@settings(max_examples=60)
+@given(programs())
+def test_one_library_call_for_each_op_equals_the_reference(program: Program) -> None:
+    with sources("numpy", tiles={"kinds": ("movement", "scan")}):
+        executable = Session().compile(program.module, weights=program.weights)
+    assert_close(executable(*program.arguments), expected(program, {}))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -2,6 +2,8 @@
 """
 What could run each item of a block, and for how long: kernels, decisions, transfers and runs.
 
+A kernel has a candidate for each source of each target: the library calls and the generated loops
+of one device compete as devices do.
 A branch whose arms are other kernels for one device is priced on every device by its cheapest
 arm; one between devices, and a person's, by the cheapest of the arms for that device.
 """
@@ -9,34 +11,58 @@ arm; one between devices, and a person's, by the cheapest of the arms for that d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 
 from xdsl.ir import BlockArgument, Operation
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
-from fuel_dialect.targets.description import TargetDescription
-from fuel_dialect.traits import Leaf
+from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.traits import Leaf, ViewOp
+from fuel_passes.calls import LIBRARY, calls_of
 from fuel_passes.plan.filters import Requirement, filters_for
-from fuel_passes.plan.measurements import MeasurementSource, key_of, refined
-from fuel_passes.plan.prices import kernel_ns
+from fuel_passes.plan.measurements import (
+    UNTRACKED,
+    MeasurementKey,
+    MeasurementSource,
+    key_of,
+    read,
+)
+from fuel_passes.plan.prices import source_ns
 from fuel_passes.plan.residency import present_arms
-from fuel_passes.plan.serving import element_types, serves
+from fuel_passes.plan.serving import element_types, source_serves
 from fuel_passes.plan.topology import Topology, target_description
 from fuel_passes.strip_plan import is_planned_branch
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A target for an item: its price, or why it cannot run it."""
+    """A target for an item, and of a kernel its source: the price, or why it cannot run it."""
 
     target: TargetAttr
     price_ns: int | None
+    """None where it is refused, and where nobody knows."""
     refusal: str | None = None
+    source: str = ""
+    generic: bool = False
+    """Whether the source is there for everything, and not made for such kernels."""
+    splits: bool = False
+    """Whether the source makes one call for each op in place of the kernel as it is."""
+    measured: bool = False
+    """Whether the price was measured."""
+    reuses: bool = True
+    """Whether it may write into the memory of an operand."""
+
+    @property
+    def where(self) -> str:
+        """The target and the source, as people read them."""
+        return f"{self.target} {self.source}".rstrip()
 
 
 @dataclass
@@ -77,40 +103,68 @@ class Candidates:
         if isinstance(op, TransferOp):
             return tuple(Candidate(t, 0) for t, _ in self.described if t.device == op.to)
         if isinstance(op, RunOp):
-            return (Candidate(op.target, self.total(op.body.block.ops, op.target)),)
+            return (Candidate(op.target, self.as_written(op.body.block.ops, op.target)),)
         return (Candidate(self.topology.targets[0], 0),)
 
     def _of_kernel(self, kernel: KernelOp) -> tuple[Candidate, ...]:
         key = signature(kernel)
         found = self.known.get(key)
         if found is None:
-            found = tuple(self._priced(kernel, t, d) for t, d in self.described)
+            found = tuple(
+                self._priced(kernel, target, description, source)
+                for target, description in self.described
+                for source in description.sources
+            )
             self.known[key] = found
         return found
 
     def _priced(
-        self, kernel: KernelOp, target: TargetAttr, description: TargetDescription
+        self,
+        kernel: KernelOp,
+        target: TargetAttr,
+        description: TargetDescription,
+        source: KernelSource,
     ) -> Candidate:
-        refusal = refusal_of(kernel, description)
-        refusal = refusal or next((why for f in self.filters if (why := f(description))), None)
+        splits = _splits(kernel, source)
+        found = Candidate(
+            target, None, None, source.name, source.generic, splits, reuses=source.reuses
+        )
+        refusal = refusal_of(kernel, description, source)
+        refusal = refusal or next((why for f in self.filters if (why := f(source))), None)
         if refusal is not None:
-            return Candidate(target, None, refusal)
-        price = kernel_ns(kernel, description)
+            return replace(found, refusal=refusal)
+        measured = self._measured(kernel, target, source, splits)
+        if measured is not None:
+            return replace(found, price_ns=measured, measured=True)
+        return replace(found, price_ns=source_ns(kernel, description, source))
+
+    def _measured(
+        self, kernel: KernelOp, target: TargetAttr, source: KernelSource, splits: bool
+    ) -> int | None:
+        """What was measured of a kernel, or of all its calls; None if of one nothing is known."""
         if self.measured is None:
-            return Candidate(target, price)
-        return Candidate(target, refined(price, key_of(kernel, target), self.measured))
+            return None
+        parts = [kernel]
+        if splits:
+            parts = [op for op in calls_of(kernel).ops if isinstance(op, KernelOp)]
+        hardware = hardware_of(self.topology, target)
+        known = [
+            self.measured.measured_ns(key_of(part, target, source.identity, hardware))
+            for part in parts
+        ]
+        found = [time for time in known if time is not None]
+        return sum(found) if found and len(found) == len(known) else None
 
     def _of_variants(self, branch: BranchOp) -> tuple[Candidate, ...]:
-        arms = [region.block.ops for region in branch.arm_regions]
-        found: list[Candidate] = []
-        for target, _ in self.described:
-            prices = [self.total(ops, target) for ops in arms]
-            known = [price for price in prices if price is not None]
-            if len(known) < len(prices):
-                found.append(Candidate(target, None, "it has no kernel for one of the variants"))
-            else:
-                found.append(Candidate(target, min(known)))
-        return tuple(found)
+        arms = [list(region.block.ops) for region in branch.arm_regions]
+        return tuple(self._of_variant(arms, target) for target, _ in self.described)
+
+    def _of_variant(self, arms: Sequence[Sequence[Operation]], target: TargetAttr) -> Candidate:
+        """The cheapest arm that a target can run; it must be able to run the first."""
+        prices = [self.as_written(ops, target) for ops in arms]
+        if prices[0] is None:
+            return Candidate(target, None, "it has no kernel for the variant as written")
+        return Candidate(target, min(price for price in prices if price is not None))
 
     def _of_arms(self, branch: BranchOp) -> tuple[Candidate, ...]:
         best: dict[TargetAttr, int] = {}
@@ -123,21 +177,83 @@ class Candidates:
         return tuple(Candidate(target, price) for target, price in best.items())
 
     def total(self, ops: Iterable[Operation], default: TargetAttr) -> int | None:
-        """The items of an arm or a run on its target, one after the other; None if it cannot."""
-        total = 0
-        for op in ops:
-            if op.has_trait(Leaf) or op.has_trait(IsTerminator) or isinstance(op, TransferOp):
-                continue
-            price = self.price(op, default)
-            if price is None:
-                return None
-            total += price
-        return total
+        """The items of an arm on its target, one after the other; None if it cannot run them."""
+        return _sum(self.price(op, default) for op in ops if _costs(op))
+
+    def as_written(self, ops: Iterable[Operation], default: TargetAttr) -> int | None:
+        """The same without the choice of a source that would split a kernel."""
+        return _sum(self.price_as_written(op, default) for op in ops if _costs(op))
 
     def price(self, op: Operation, target: TargetAttr) -> int | None:
-        """An item on a target; None where that cannot run it."""
-        found = self.of(op)
-        return next((c.price_ns for c in found if c.target == target), None)
+        """An item on a target; None where that cannot run it, or nobody knows for how long."""
+        return _least(c for c in self.of(op) if c.target == target)
+
+    def price_as_written(self, op: Operation, target: TargetAttr) -> int | None:
+        """The same of the sources that make a kernel as it is."""
+        return _least(c for c in self.of(op) if c.target == target and not c.splits)
+
+
+def candidates_for(
+    topology: Topology,
+    deterministic: bool = False,
+    max_ulps: int | None = None,
+    measurements: str | MeasurementSource | None = None,
+) -> Candidates:
+    """
+    Candidates under the options that passes have in common.
+
+    Raises `FuelPassError` for a bound that is none and a file that holds no measurements.
+    """
+    if max_ulps is not None and max_ulps < 0:
+        raise FuelPassError(f"max-ulps must be >= 0, got {max_ulps}")
+    source = read(measurements) if isinstance(measurements, str) else measurements
+    return Candidates(topology, Requirement(deterministic, max_ulps), source)
+
+
+def measurement_key(kernel: KernelOp, target: TargetAttr, topology: Topology) -> MeasurementKey:
+    """
+    The key under which the time of a kernel is looked up here, and is to be recorded.
+
+    A kernel that no source of the target makes as it is has no revision.
+    """
+    description = target_description(topology, target)
+    identity = next(
+        (
+            s.identity
+            for s in description.sources
+            if kernel.kind.data in s.kinds and not _splits(kernel, s)
+        ),
+        UNTRACKED,
+    )
+    return key_of(kernel, target, identity, hardware_of(topology, target))
+
+
+def _splits(kernel: KernelOp, source: KernelSource) -> bool:
+    """Whether a source makes one call for each op in place of a kernel."""
+    return source.launches == "op" and kernel.kind.data != LIBRARY
+
+
+def hardware_of(topology: Topology, target: TargetAttr) -> str:
+    """The identity of the hardware behind a target, for the keys of measurements."""
+    device = topology.device(target.device.label)
+    return UNTRACKED if device is None else device.hardware
+
+
+def _costs(op: Operation) -> bool:
+    return not (op.has_trait(Leaf) or op.has_trait(IsTerminator) or isinstance(op, TransferOp))
+
+
+def _least(candidates: Iterable[Candidate]) -> int | None:
+    return min((c.price_ns for c in candidates if c.price_ns is not None), default=None)
+
+
+def _sum(prices: Iterable[int | None]) -> int | None:
+    total = 0
+    for price in prices:
+        if price is None:
+            return None
+        total += price
+    return total
 
 
 def is_movable(branch: BranchOp) -> bool:
@@ -167,20 +283,29 @@ def _of_op(op: Operation) -> object:
     return type(op), reads, types, inner, op.properties.get("length")
 
 
-def refusal_of(kernel: KernelOp, description: TargetDescription) -> str | None:
-    """Why a target cannot run a kernel; None if it can."""
-    if kernel.kind.data not in description.kinds:
-        return f"it runs {', '.join(description.kinds)} kernels, not {kernel.kind.data}"
+def refusal_of(
+    kernel: KernelOp, description: TargetDescription, source: KernelSource
+) -> str | None:
+    """Why a source of a target cannot make a kernel; None if it can."""
+    if kernel.kind.data not in source.kinds:
+        return f"it runs {', '.join(source.kinds)} kernels, not {kernel.kind.data}"
     for op in kernel.body.walk():
         if not isinstance(op, FuelOp) or op.has_trait(IsTerminator):
             continue
-        if not serves(op, description):
-            operands, results = ([str(dtypes.of_type(t)) for t in s] for s in element_types(op))
+        if not source.strided and isinstance(op, ViewOp):
+            return f"it reads contiguous operands only, not a {op.mnemonic()} of one"
+        types = element_types(op)
+        if not source_serves(op, types, description, source):
+            operands, results = ([str(dtypes.of_type(t)) for t in s] for s in types)
             return f"no kernel for {op.mnemonic()} ({', '.join(operands)}) -> {', '.join(results)}"
-    return None
+    return next((why for limit in source.limits if (why := limit.refusal(kernel))), None)
 
 
-def cheapest(candidates: Sequence[Candidate], device: DeviceAttr) -> Candidate | None:
-    """The least priced target of a device; the first of equals."""
-    fitting = [c for c in candidates if c.target.device == device and c.price_ns is not None]
-    return min(fitting, key=lambda c: c.price_ns or 0, default=None)
+def cheapest(candidates: Iterable[Candidate], device: DeviceAttr) -> Candidate | None:
+    """
+    The least priced candidate of a device; the first of equals.
+
+    One that nobody can price is not free: it is taken only where there is no other.
+    """
+    fitting = [c for c in candidates if c.target.device == device and c.refusal is None]
+    return min(fitting, key=lambda c: inf if c.price_ns is None else c.price_ns, default=None)

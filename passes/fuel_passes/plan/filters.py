@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Which targets may run a kernel at all, and which are liked better.
+Which kernel sources may make a kernel at all, and which are liked better.
 
-A hard filter says why it refuses a target; a preference narrows to those it likes, if there are
+A hard filter says why it refuses a source; a preference narrows to those it likes, if there are
 any. What is refused is never lost: the reasons are part of the result, for errors and reports.
 """
 
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.description import KernelSource
 
 _T = TypeVar("_T")
 
-Filter = Callable[[TargetDescription], str | None]
-"""Why a target is refused; None if it is not."""
+Filter = Callable[[KernelSource], str | None]
+"""Why a source is refused; None if it is not."""
 
-Preference = Callable[[TargetDescription], bool]
+Preference = Callable[[KernelSource], bool]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Requirement:
 
 
 class FilterRejected(FuelPassError):
-    """A filter refuses every target that has a kernel."""
+    """A filter refuses every source that has a kernel."""
 
     def __init__(self, filter: str, message: str):
         self.filter = filter
@@ -50,26 +50,26 @@ class Sifted(Generic[_T]):
 
 
 def determinism(requirement: Requirement) -> Filter:
-    """Bit-stable targets only, where that is required."""
+    """Bit-stable sources only, where that is required."""
 
-    def refuse(target: TargetDescription) -> str | None:
-        if not requirement.deterministic or target.bit_stable:
+    def refuse(source: KernelSource) -> str | None:
+        if not requirement.deterministic or source.bit_stable:
             return None
-        return f"determinism: {target.name} may give other bits each time"
+        return f"determinism: {source.name} kernels may give other bits each time"
 
     return refuse
 
 
 def precision_floor(requirement: Requirement) -> Filter:
-    """Only targets that promise as much precision as is required."""
+    """Only sources that promise as much precision as is required."""
 
-    def refuse(target: TargetDescription) -> str | None:
+    def refuse(source: KernelSource) -> str | None:
         most = requirement.max_ulps
-        if most is None or target.ulps <= most:
+        if most is None or source.ulps <= most:
             return None
         return (
-            f"precision-floor: {target.name} may be off by {target.ulps} units in the last place; "
-            f"{most} are allowed"
+            f"precision-floor: {source.name} kernels may be off by {source.ulps} units in the "
+            f"last place; {most} are allowed"
         )
 
     return refuse
@@ -80,19 +80,19 @@ def filters_for(requirement: Requirement) -> tuple[Filter, ...]:
     return precision_floor(requirement), determinism(requirement)
 
 
-def strided(kind: str | None) -> Preference:
-    """For a kernel of a kind with a strided operand, targets that read it as it is."""
-    return lambda target: kind is None or target.reads(kind) != "contiguous"
+def strided(has_strided_operand: bool) -> Preference:
+    """With a strided operand, sources that read it as it is."""
+    return lambda source: source.strided or not has_strided_operand
 
 
-def bit_stable(target: TargetDescription) -> bool:
-    """Targets that give the same bits each time."""
-    return target.bit_stable
+def bit_stable(source: KernelSource) -> bool:
+    """Sources that give the same bits each time."""
+    return source.bit_stable
 
 
 def sift(
     candidates: Sequence[_T],
-    described: Callable[[_T], TargetDescription],
+    described: Callable[[_T], KernelSource],
     requirement: Requirement,
     preferences: Sequence[Preference] = (),
 ) -> Sifted[_T]:
@@ -105,8 +105,8 @@ def sift(
     refused: list[tuple[_T, str]] = []
     filters = filters_for(requirement)
     for candidate in candidates:
-        target = described(candidate)
-        reason = next((why for refuse in filters if (why := refuse(target))), None)
+        source = described(candidate)
+        reason = next((why for refuse in filters if (why := refuse(source))), None)
         if reason is None:
             kept.append(candidate)
         else:

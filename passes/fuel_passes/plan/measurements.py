@@ -2,25 +2,30 @@
 """
 What kernels took on a machine: the key that planning and running agree on, and where to ask.
 
-A measurement replaces the price of a model. What nobody measured is None, never zero.
+A measurement replaces the price of a model. What nobody measured is None, never zero. `SCHEMA` is
+the JSON schema of a file of measurements.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from xdsl.ir import Operation
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.traits import Leaf
+from fuel_passes.plan.json_fields import Fields
 
 UNTRACKED = ""
 """The revision of kernels whose code nobody tells apart, and the hardware that nobody named."""
@@ -43,6 +48,7 @@ class MeasurementKey:
     """Which chip, driver and clock."""
 
 
+@runtime_checkable
 class MeasurementSource(Protocol):
     """Where measured times come from."""
 
@@ -104,7 +110,107 @@ def shape_class(extents: Iterable[int]) -> tuple[int, ...]:
     return tuple(extent.bit_length() for extent in extents)
 
 
-def refined(price: int | None, key: MeasurementKey, source: MeasurementSource | None) -> int | None:
-    """A measured time where there is one, else the price of the model."""
-    measured = None if source is None else source.measured_ns(key)
-    return price if measured is None else measured
+# Files.
+
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_WHOLE = {"type": "integer", "minimum": 0}
+
+SCHEMA: Mapping[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "fuel measurements",
+    "type": "object",
+    "required": ["measurements"],
+    "additionalProperties": False,
+    "properties": {
+        "measurements": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["ops", "dtypes", "shape_class", "target", "ns"],
+                "additionalProperties": False,
+                "properties": {
+                    "ops": {**_TEXTS, "description": "mnemonics of the kernel, in order"},
+                    "dtypes": {**_TEXTS, "description": "of its operands, then of its results"},
+                    "shape_class": {
+                        "type": "array",
+                        "items": _WHOLE,
+                        "description": "bits of m, n, k of a product, else of numbers of elements",
+                    },
+                    "target": {**_TEXT, "description": "device/backend: cuda:0/triton"},
+                    "revision": {**_TEXT, "description": "of the code that makes the kernel"},
+                    "hardware": {**_TEXT, "description": "the `hardware` of the topology's device"},
+                    "ns": {**_WHOLE, "description": "one launch"},
+                },
+            },
+        },
+    },
+}
+
+
+def read(file: str) -> Measurements:
+    """The measurements in a JSON file. Raises `FuelPassError` if it cannot be read or has none."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FuelPassError(f"measurements file {file} cannot be read: {error}") from error
+    return parse(text, file)
+
+
+def parse(text: str, where: str) -> Measurements:
+    """The measurements that a JSON text holds. Raises `FuelPassError` with place and cure."""
+    try:
+        loaded = json.loads(text)
+    except ValueError as error:
+        raise FuelPassError(f"{where} is not JSON: {error}") from error
+    known: dict[MeasurementKey, int] = {}
+    for key, time in Fields(loaded, where, SCHEMA).items("measurements", _measurement):
+        if key in known:
+            raise FuelPassError(f"{where}: {', '.join(key.ops)} on {key.target} is listed twice")
+        known[key] = time
+    return Measurements(known)
+
+
+def dump(measurements: Measurements) -> str:
+    """The JSON text of measurements; `parse` is its inverse."""
+    listed = [{**asdict(key), "ns": time} for key, time in measurements.known.items()]
+    return json.dumps({"measurements": listed}, indent=2) + "\n"
+
+
+def _measurement(value: object, where: str) -> tuple[MeasurementKey, int]:
+    fields = Fields(value, where, SCHEMA["properties"]["measurements"]["items"])
+    key = MeasurementKey(
+        fields.items("ops", _word),
+        fields.items("dtypes", _dtype),
+        fields.items("shape_class", _class),
+        fields.text("target"),
+        _optional(fields, "revision"),
+        _optional(fields, "hardware"),
+    )
+    return key, fields.whole("ns")
+
+
+def _optional(fields: Fields, name: str) -> str:
+    return fields.text(name) if fields.given.get(name) else UNTRACKED
+
+
+def _word(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise FuelPassError(f"{where} must be a text, got {value!r}")
+    return value
+
+
+def _dtype(value: object, where: str) -> str:
+    if value not in dtypes.BY_NAME:
+        raise FuelPassError(
+            f"{where}: {value!r} is no dtype; there are {', '.join(dtypes.BY_NAME)}"
+        )
+    return str(value)
+
+
+def _class(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 64:
+        raise FuelPassError(
+            f"{where} must be a shape class, a whole number from 0 to 64, got {value!r}"
+        )
+    return value

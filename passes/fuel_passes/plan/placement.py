@@ -82,27 +82,35 @@ def place(
     """
     The cheapest placement of nodes in topological order, or a near one of very many.
 
-    `exits` names where results must end. Nodes that are as they were in a `previous` plan for the
-    same topology stay where it put them. The plan is exact where there are at most `exact_limit`
+    `exits` names where results must end. The plan is exact where there are at most `exact_limit`
     placements, and for more where the partial plans that matter are at most `width`; it is never
     dearer than the best single device. Ties go to the device that the topology lists first.
+
+    With a `previous` plan for the same topology, the nodes that are as they were start where it put
+    them and only what changed is searched; then moves mend what lies around it. That is quicker,
+    and may end elsewhere than a plan from scratch, so it is not said to be exact.
+
     Raises `FuelPassError` for a node that no device serves, a pin on a device that does not serve
     it, an unknown device, and inputs that are not in front of their reader.
     """
     made_for = generation(topology)
-    kept = _unchanged(nodes, previous, made_for)
-    fixed = [replace(n, pin=kept[n.key]) if n.key in kept else n for n in nodes]
-    problem = formulate(fixed, topology, exits or {})
+    problem = formulate(nodes, topology, exits or {})
     singles = {device: problem.alone(device) for device in problem.devices}
     starts = [Found(problem.total(choice), choice) for choice in singles.values()]
-    found = _best(problem, starts, exact_limit, width)
+    same = {}
+    if previous is not None and previous.generation == made_for:
+        same = unchanged(list(previous.nodes.values()), nodes)
+    if previous is not None and same:
+        found = _mended(problem, starts, _starts(previous, same), width)
+    else:
+        found = _best(problem, starts, exact_limit, width)
     kernels = problem.kernels(found.choice)
     return Placement(
         {node.key: problem.devices[d] for node, d in zip(nodes, found.choice, strict=True)},
         found.total,
         kernels,
         found.total - kernels,
-        found.exact and not kept,
+        found.exact,
         problem.bound,
         {
             device: start.total
@@ -119,26 +127,85 @@ def _best(problem: Problem, starts: Sequence[Found], exact_limit: int, width: in
     best = min(starts, key=lambda start: start.total)
     if count <= FEW and prod(len(step.options) for step in problem.steps) <= exact_limit:
         return search(problem, exact_limit, best, exact=True)
-    if width is None:
-        width = max(WIDTH, min(WIDEST, PARTIAL_PLANS // max(count, 1)))
-    found = search(problem, width, best)
+    found = search(problem, width or _width(count), best)
     if found.exact:
         return found
     seeds = [found, *starts] if count <= FEW else [found]
     return min((improve(problem, seed) for seed in seeds), key=lambda found: found.total)
 
 
-def _unchanged(
-    nodes: Sequence[Node], previous: Placement | None, made_for: str
-) -> Mapping[int, str]:
-    """Where an earlier plan put the nodes that are as they were."""
-    if previous is None or previous.generation != made_for:
-        return {}
-    return {
-        node.key: previous.assignment[node.key]
-        for node in nodes
-        if previous.nodes.get(node.key) == node
-    }
+def _width(count: int) -> int:
+    return max(WIDTH, min(WIDEST, PARTIAL_PLANS // max(count, 1)))
+
+
+def _starts(previous: Placement, same: Mapping[int, int]) -> Mapping[int, str]:
+    """Where an earlier plan put the nodes, by their places now."""
+    devices = list(previous.assignment.values())
+    return {place: devices[before] for place, before in same.items()}
+
+
+def _mended(
+    problem: Problem, starts: Sequence[Found], kept: Mapping[int, str], width: int | None
+) -> Found:
+    """The best with some nodes where they were; then moves, first of what lies around the rest."""
+    steps = list(problem.steps)
+    kept = _without_reusers(problem, kept)
+    for place, device in kept.items():
+        number = problem.devices.index(device)
+        steps[place] = replace(steps[place], options={number: steps[place].options[number]})
+    held = replace(problem, steps=steps)
+    best = min(starts, key=lambda start: start.total)
+    found = search(held, width or _width(len(steps)), best)
+    changed = [place for place in range(len(steps)) if place not in kept]
+    return improve(problem, found, changed)
+
+
+def _without_reusers(problem: Problem, kept: Mapping[int, str]) -> dict[int, str]:
+    """Without the nodes that must follow memory which a changed node makes."""
+    left = dict(kept)
+    makers = {value: index for index, step in enumerate(problem.steps) for value in step.makes}
+    for index, step in enumerate(problem.steps):
+        if step.reuses in makers and makers[step.reuses] not in left:
+            left.pop(index, None)
+    return left
+
+
+def unchanged(before: Sequence[Node], after: Sequence[Node]) -> dict[int, int]:
+    """
+    The nodes that are as they were, by place after and before: those in front of all that changed,
+    and those behind it.
+    """
+    most = min(len(before), len(after))
+    shift = len(after) - len(before)
+    places = [{node.key: place for place, node in enumerate(nodes)} for nodes in (before, after)]
+
+    def same(old: Node, new: Node, head: int) -> bool:
+        rest = (old.prices, old.bytes, old.pin) == (new.prices, new.bytes, new.pin)
+        if not rest or len(old.inputs) != len(new.inputs):
+            return False
+        reads = zip((*old.inputs, old.reuses), (*new.inputs, new.reuses), strict=True)
+        return all(_same_read(a, b, places, shift, head) for a, b in reads)
+
+    head = next((i for i in range(most) if not same(before[i], after[i], most)), most)
+    backwards = range(1, most - head + 1)
+    tail = next((i - 1 for i in backwards if not same(before[-i], after[-i], head)), most - head)
+    ahead = {place: place for place in range(head)}
+    return ahead | {place: place - shift for place in range(len(after) - tail, len(after))}
+
+
+def _same_read(
+    old: Input | None,
+    new: Input | None,
+    places: Sequence[Mapping[int, int]],
+    shift: int,
+    head: int,
+) -> bool:
+    """Whether two nodes read the same: what stands behind the first change has moved by `shift`."""
+    if isinstance(old, Source | None) or isinstance(new, Source | None):
+        return old == new
+    (a, i), (b, j) = ((r, 0) if isinstance(r, int) else (r.node, r.result) for r in (old, new))
+    place = places[0].get(a, -1)
+    return i == j and places[1].get(b, -1) == place + (shift if place >= head else 0)
 
 
 def total_ns(

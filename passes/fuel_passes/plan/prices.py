@@ -24,7 +24,7 @@ from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.shape import ConcatOp
 from fuel_dialect.plugins import is_outside
-from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.traits import (
     AlongAxesOp,
     Elementwise,
@@ -35,6 +35,7 @@ from fuel_dialect.traits import (
     Transfer,
     ViewOp,
 )
+from fuel_passes.calls import LIBRARY
 from fuel_passes.plan.strides import unreadable
 
 FUSED = ("pointwise", "reduction", "matmul")
@@ -179,12 +180,15 @@ def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
     Threads share the rows of a reduction, and the elements of the other kinds. Views that have to
     be written out first (`fuel-insert-contiguous`) count as the kernels that will do so.
     """
-    written = sum(_written_ns(view, target) for view in unreadable(kernel, target))
-    return written + _own_ns(kernel, target)
+    return written_ns(kernel, target) + _own_ns(kernel, target)
 
 
-def _written_ns(view: SSAValue, target: TargetDescription) -> int:
-    """Writing out a view."""
+def written_ns(kernel: KernelOp, target: TargetDescription, kind: str | None = None) -> int:
+    """Writing out what a kernel cannot read, or kernels of some kind that take its place."""
+    return sum(_copy_ns(view, target) for view in unreadable(kernel, target, kind))
+
+
+def _copy_ns(view: SSAValue, target: TargetDescription) -> int:
     return duration(Work(2 * size_of(tensor_type(view))), target)
 
 
@@ -192,7 +196,7 @@ def _own_ns(kernel: KernelOp, target: TargetDescription) -> int:
     if kernel.kind.data not in FUSED:
         end = kernel.body.block.last_op
         yielded = () if end is None else end.operands
-        views = sum(_written_ns(value, target) for value in yielded if _is_shown(value))
+        views = sum(_copy_ns(value, target) for value in yielded if _is_shown(value))
         return ops_ns(kernel.body.block.ops, target) + views
     ops = [op for op in kernel.body.block.ops if op.results]
     read = sum(_bytes_read(argument) for argument in kernel.body.block.args)
@@ -211,6 +215,20 @@ def _is_shown(value: SSAValue) -> bool:
     if not isinstance(owner, Operation):
         return True
     return isinstance(owner, ViewOp) or owner.has_trait(FreeWhenContiguous)
+
+
+def source_ns(kernel: KernelOp, target: TargetDescription, source: KernelSource) -> int | None:
+    """
+    A kernel as a source of a target makes it: one launch, or one call for each op.
+
+    None where an op of it has no price: that is not free.
+    """
+    if any(price_of(type(op)) is None for op in kernel.body.block.ops):
+        return None
+    slowed = target.at(source.rate)
+    if source.launches == "op":
+        return ops_ns(kernel.body.block.ops, slowed) + written_ns(kernel, slowed, LIBRARY)
+    return kernel_ns(kernel, slowed)
 
 
 def _is_counted(op: Operation) -> bool:

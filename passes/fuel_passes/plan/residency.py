@@ -27,6 +27,7 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Leaf
 from fuel_passes.diagnostics import fail
 from fuel_passes.plan.topology import Topology, path
+from fuel_passes.strip_plan import drop_arms
 
 DEVICE = "fuel.device"
 """The attribute of an argument or a result of a function that says where it lives."""
@@ -84,6 +85,14 @@ def keep_targets(branch: BranchOp, index: int, targets: Sequence[TargetAttr]) ->
         for op in branch.arm_regions[index].block.ops:
             if isinstance(op, KernelOp) and op.target is None and op.placement is None:
                 op.properties["target"] = target
+
+
+def keep_arms(branch: BranchOp, kept: Sequence[int], targets: Sequence[TargetAttr]) -> None:
+    """Drop the other arms of a branch; one alone takes its place."""
+    if len(kept) == 1:
+        take_arm(branch, kept[0], targets)
+        return
+    drop_arms(branch, kept, PatternRewriter(branch))
 
 
 def argument_devices(function: FuncOp, block: Block) -> list[DeviceAttr]:

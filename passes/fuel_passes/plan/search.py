@@ -281,17 +281,22 @@ class Moves:
         return added + sum(map(self._cost, touched))
 
 
-def improve(problem: Problem, found: Found) -> Found:
+def improve(problem: Problem, found: Found, first: Sequence[int] | None = None) -> Found:
     """
     A placement that no move of a single node makes cheaper, from one that may be improved.
 
-    Nodes that reuse memory, or whose result is reused, stay.
+    Nodes that reuse memory, or whose result is reused, stay. With `first`, only those nodes and
+    what lies around them are tried, and what lies around each node that moved.
     """
     moves = Moves(problem, found.choice)
     total = found.total
     free = _free(problem)
-    pending = dict.fromkeys(free)
     neighbours = _neighbours(problem, free)
+    pending = dict.fromkeys(free)
+    if first is not None:
+        allowed = set(free)
+        near = [index for start in first for index in (start, *neighbours(start))]
+        pending = dict.fromkeys(index for index in near if index in allowed)
     while pending:
         index = next(iter(pending))
         del pending[index]

@@ -16,7 +16,7 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
 from fuel_dialect.plugins import has_kernel, is_outside
-from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_passes.plan.topology import Topology, target_description
 from fuel_passes.walk import functions
 
@@ -97,15 +97,24 @@ def element_types(op: FuelOp) -> ElementTypes:
 
 def serves_types(op: FuelOp, types: ElementTypes, target: TargetDescription) -> bool:
     """Whether a target has a kernel for an op with these element types in place of its own."""
-    if target.lacks and op.mnemonic() in target.lacks:
+    return any(source_serves(op, types, target, source) for source in target.sources)
+
+
+def source_serves(
+    op: FuelOp, types: ElementTypes, target: TargetDescription, source: KernelSource
+) -> bool:
+    """Whether a source of a target has code for an op with some element types."""
+    if any(lacks and op.mnemonic() in lacks for lacks in (target.lacks, source.lacks)):
         return False
     if is_outside(type(op)) and not has_kernel(type(op), (target.name, *target.tables)):
         return False
     operands, results = types
-    known = target.element_types
-    if any(t not in known for t in operands) or any(t not in known for t in results):
-        return False
-    return target.mixed_floats or len(operands) < 2 or not _mixes_floats(operands)
+    for known in (target.element_types, source.element_types):
+        if known is not None and not (known.issuperset(operands) and known.issuperset(results)):
+            return False
+    if target.mixed_floats or len(operands) < 2 or isinstance(op, RegionOp):
+        return True
+    return not _mixes_floats(operands)
 
 
 def _mixes_floats(types: Sequence[Attribute]) -> bool:

@@ -13,13 +13,16 @@ from fuel_dialect.targets.description import Strides, TargetDescription
 from fuel_dialect.traits import FreeWhenContiguous, ViewOp
 
 
-def unreadable(kernel: KernelOp, target: TargetDescription) -> list[SSAValue]:
+def unreadable(
+    kernel: KernelOp, target: TargetDescription, kind: str | None = None
+) -> list[SSAValue]:
     """
     The views of a kernel's operands that its ops read and that its target cannot, in order.
 
     They have to be written out first. A movement kernel does just that, so it reads anything.
+    `kind` is that of the kernels which take the place of this one, where some do.
     """
-    strides = target.reads(kernel.kind.data)
+    strides = target.reads(kind or kernel.kind.data)
     if strides == "any" or kernel.kind.data == "movement":
         return []
     found: dict[SSAValue, None] = {}

@@ -10,8 +10,8 @@ full, because half of a cost is no cost.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast, get_args
+from collections.abc import Mapping
+from typing import Any, cast, get_args
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -30,6 +30,7 @@ from fuel_dialect.errors import FuelPassError, UnknownDevice
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import Strides
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
+from fuel_passes.plan.json_fields import Fields, positive
 
 STRIDES: tuple[Strides, ...] = get_args(Strides)
 
@@ -56,6 +57,7 @@ SCHEMA: Mapping[str, Any] = {
                     "name": {**_NAME, "description": "kind and number: cpu, cuda:0"},
                     "memory_bytes": {**_WHOLE, "description": "capacity; left out if unknown"},
                     "storage": {**_NAME, "description": "devices that share memory name the same"},
+                    "hardware": {**_NAME, "description": "its identity in measurements"},
                 },
             },
         },
@@ -109,7 +111,6 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 _Json = dict[str, Any]
-_T = TypeVar("_T")
 
 
 def parse(text: str, where: str) -> Topology:
@@ -147,7 +148,8 @@ def to_json(topology: Topology) -> _Json:
 
 def _device_json(device: Device) -> _Json:
     known = {} if device.memory_bytes is None else {"memory_bytes": device.memory_bytes}
-    return {"name": device.name, **known, "storage": device.storage}
+    identity = {"hardware": device.hardware} if device.hardware else {}
+    return {"name": device.name, **known, "storage": device.storage, **identity}
 
 
 def _rates_json(rates: Rates) -> _Json:
@@ -166,7 +168,7 @@ def _rates_json(rates: Rates) -> _Json:
 
 def from_json(loaded: object, where: str) -> Topology:
     """The topology that loaded JSON describes."""
-    whole = _Fields(loaded, where, SCHEMA)
+    whole = Fields(loaded, where, SCHEMA)
     targets = whole.items("targets", _target)
     topology = Topology(
         whole.text("name"),
@@ -218,14 +220,15 @@ def _target(value: object, where: str) -> TargetAttr:
 
 
 def _device(value: object, where: str) -> Device:
-    fields = _Fields(value, where, SCHEMA["properties"]["devices"]["items"])
+    fields = Fields(value, where, SCHEMA["properties"]["devices"]["items"])
     name = _device_name(fields.text("name"), where)
     memory = fields.whole("memory_bytes") if "memory_bytes" in fields.given else None
-    return Device(name, memory, fields.text("storage") if "storage" in fields.given else name)
+    storage, hardware = fields.text("storage", name), fields.text("hardware", "")
+    return Device(name, memory, storage, hardware)
 
 
 def _link(value: object, where: str) -> Link:
-    fields = _Fields(value, where, SCHEMA["properties"]["links"]["items"])
+    fields = Fields(value, where, SCHEMA["properties"]["links"]["items"])
     return Link(
         fields.text("source"),
         fields.text("target"),
@@ -235,7 +238,7 @@ def _link(value: object, where: str) -> Link:
 
 
 def _rates(name: str, value: object, where: str) -> Rates:
-    fields = _Fields(value, where, SCHEMA["properties"]["rates"]["additionalProperties"])
+    fields = Fields(value, where, SCHEMA["properties"]["rates"]["additionalProperties"])
     return Rates(
         _target(name, where),
         fields.positive("bytes_per_ns"),
@@ -261,62 +264,7 @@ def _strides(kind: str, value: object, where: str) -> tuple[str, Strides]:
 def _matmul_rate(name: str, value: object, where: str) -> tuple[str, float]:
     if name not in dtypes.BY_NAME:
         raise FuelPassError(f"{where}: {name!r} is no dtype; there are {', '.join(dtypes.BY_NAME)}")
-    return name, _positive(value, where)
-
-
-def _positive(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
-        raise FuelPassError(f"{where} must be a number above 0, got {value!r}")
-    return float(value)
-
-
-class _Fields:
-    """A JSON object that is read field by field, with errors that say where it stands."""
-
-    def __init__(self, value: object, where: str, schema: Mapping[str, Any]):
-        known, needed = list(schema["properties"]), cast("list[str]", schema["required"])
-        if not isinstance(value, dict):
-            raise FuelPassError(f"{where} must be an object with {', '.join(known)}, got {value!r}")
-        self.given, self.where = cast(_Json, value), where
-        for name in needed:
-            if name not in self.given:
-                raise FuelPassError(f"{where} lacks {name!r}; it needs {', '.join(needed)}")
-        for name in self.given:
-            if name not in known:
-                raise FuelPassError(
-                    f"{where} has no field {name!r}; it may have {', '.join(known)}"
-                )
-
-    def text(self, name: str) -> str:
-        value = self.given[name]
-        if not isinstance(value, str) or not value:
-            raise FuelPassError(f"{self.where}.{name} must be a text, got {value!r}")
-        return value
-
-    def whole(self, name: str) -> int:
-        value = self.given[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-            raise FuelPassError(
-                f"{self.where}.{name} must be a whole number, 0 or more, got {value!r}"
-            )
-        return value
-
-    def positive(self, name: str) -> float:
-        return _positive(self.given[name], f"{self.where}.{name}")
-
-    def items(self, name: str, read: Callable[[object, str], _T]) -> tuple[_T, ...]:
-        values = self.given[name]
-        if not isinstance(values, list):
-            raise FuelPassError(f"{self.where}.{name} must be a list, got {values!r}")
-        listed = enumerate(cast("list[object]", values))
-        return tuple(read(value, f"{self.where}.{name}[{index}]") for index, value in listed)
-
-    def named(self, name: str, read: Callable[[str, object, str], _T]) -> tuple[_T, ...]:
-        values = self.given.get(name, {})
-        if not isinstance(values, dict):
-            raise FuelPassError(f"{self.where}.{name} must be an object, got {values!r}")
-        pairs = cast("dict[str, object]", values).items()
-        return tuple(read(key, value, f"{self.where}.{name}[{key!r}]") for key, value in pairs)
+    return name, positive(value, where)
 
 
 def to_attribute(topology: Topology) -> DictionaryAttr:

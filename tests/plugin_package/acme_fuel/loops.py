@@ -22,7 +22,7 @@ from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.elementwise import AddOp, MulOp, SqrOp
 from fuel_dialect.plugins import kernels
-from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.description import KernelSource, TargetDescription
 
 Rule = Callable[..., str]
 
@@ -35,7 +35,7 @@ RULES: Mapping[type[Operation], Rule] = {
 DESCRIPTION = TargetDescription(
     name="loops",
     dtypes=("f64",),
-    kinds=("pointwise",),
+    sources=(KernelSource("loops", ("pointwise",)),),
     bytes_per_ns=0.1,
     operations_per_ns=0.02,
     flops_per_ns=0.01,

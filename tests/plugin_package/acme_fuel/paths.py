@@ -10,11 +10,11 @@ from xdsl.rewriter import InsertPoint
 
 from acme_fuel.ops import SquaredReluOp
 from fuel_dialect.ops.control import BranchOp, KernelOp
-from fuel_passes.fork_variants import copy_of_body
+from fuel_passes.calls import copy_of_body
 from fuel_passes.offers import offer
-from fuel_passes.plan.topology import Topology
+from fuel_passes.plan.candidates import Candidates
 from fuel_passes.plugins import Pathfinder, Planning, Pruner
-from fuel_passes.strip_plan import is_planned_branch, keep_arms
+from fuel_passes.strip_plan import drop_arms, is_planned_branch
 
 LEAST_NS = 1_000
 
@@ -22,15 +22,15 @@ LEAST_NS = 1_000
 class SplitSquaredRelu(RewritePattern):
     """A kernel with a squared_relu is also one with a relu and a square."""
 
-    def __init__(self, topology: Topology):
-        self.topology = topology
+    def __init__(self, candidates: Candidates):
+        self.candidates = candidates
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         if any(isinstance(inner, SquaredReluOp) for inner in op.body.block.ops):
             other = copy_of_body(op)
             _split(other)
-            offer(op, other, "acme-split: relu and sqr apart", self.topology, rewriter)
+            offer(op, other, "acme-split: relu and sqr apart", self.candidates, rewriter)
 
 
 def _split(block: Block) -> None:
@@ -48,11 +48,11 @@ class DropCheapBranches(RewritePattern):
         prices = [arm.price_ns for arm in op.arms]
         is_cheap = all(price is not None and price < LEAST_NS for price in prices)
         if is_cheap and is_planned_branch(op) and len(prices) > 1:
-            keep_arms(op, [0], rewriter)
+            drop_arms(op, [0], rewriter)
 
 
 def _split_pass(planning: Planning) -> RewritePattern:
-    return SplitSquaredRelu(planning.topology)
+    return SplitSquaredRelu(planning.candidates)
 
 
 def _steady_pass(planning: Planning) -> RewritePattern:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Measured times: their file, and the choices that they turn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from agreement import main
+from fuel_dialect import dtypes
+from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.context import make_context
+from fuel_dialect.errors import FuelPassError
+from fuel_dialect.ops.control import KernelOp
+from fuel_passes.fork_variants import ForkVariantsPass
+from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.pipeline import OptimizePass
+from fuel_passes.plan.candidates import candidates_for, measurement_key
+from fuel_passes.plan.measurements import MeasurementKey, Measurements, dump, key_of, parse, read
+from fuel_passes.plan.topology import PRESETS
+from machines import sources
+
+CONTEXT = make_context()
+CPU = TargetAttr.of("cpu", "numpy")
+B = "tensor<512x512xf32>"
+SOFTMAX = f"%0 = fuel.softmax_last_dim %x : {B}\nfunc.return %0 : {B}"
+
+WORDS = st.text(st.sampled_from("abc_[3]"), min_size=1, max_size=5)
+KEYS = st.builds(
+    MeasurementKey,
+    st.lists(WORDS, min_size=1, max_size=3).map(tuple),
+    st.lists(st.sampled_from(sorted(dtypes.BY_NAME)), max_size=3).map(tuple),
+    st.lists(st.integers(0, 64), max_size=3).map(tuple),
+    WORDS,
+    st.one_of(st.just(""), WORDS),
+    st.one_of(st.just(""), WORDS),
+)
+
+
+@given(st.dictionaries(KEYS, st.integers(0, 2**62), max_size=5))
+def test_a_file_holds_what_was_measured(known: dict[MeasurementKey, int]):
+    assert parse(dump(Measurements(known)), "file") == Measurements(known)
+
+
+ENTRY = {
+    "ops": ["exp"],
+    "dtypes": ["f32", "f32"],
+    "shape_class": [4, 4],
+    "target": "cpu/numpy",
+    "ns": 5,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ns": -1}, r"measurements\[0\]\.ns must be a whole number, 0 or more, got -1"),
+        ({"ns": True}, "must be a whole number"),
+        ({"ops": "exp"}, r"ops must be a list, got 'exp'"),
+        ({"ops": [""]}, r"ops\[0\] must be a text, got ''"),
+        ({"dtypes": ["f99"]}, r"dtypes\[0\]: 'f99' is no dtype; there are "),
+        ({"shape_class": [65]}, r"shape_class\[0\] must be a shape class, .* 0 to 64, got 65"),
+        ({"target": 3}, "target must be a text, got 3"),
+        ({"clock": 3}, "has no field 'clock'; it may have ops, "),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_place(change: dict[str, object], message: str):
+    with pytest.raises(FuelPassError, match=message):
+        parse(json.dumps({"measurements": [{**ENTRY, **change}]}), "file.json")
+
+
+def test_a_file_that_is_none(tmp_path: Path):
+    for text, message in (
+        ("{", "is not JSON"),
+        ("[]", "must be an object with measurements"),
+        ("{}", "lacks 'measurements'"),
+        (json.dumps({"measurements": [ENTRY, ENTRY]}), "exp on cpu/numpy is listed twice"),
+    ):
+        file = tmp_path / "times.json"
+        file.write_text(text)
+        with pytest.raises(FuelPassError, match=message):
+            read(str(file))
+    with pytest.raises(FuelPassError, match=r"nowhere\.json cannot be read"):
+        OptimizePass(measurements="nowhere.json").apply(CONTEXT, ModuleOp([]))
+
+
+def kernels(module: ModuleOp) -> list[KernelOp]:
+    return [op for op in module.walk() if isinstance(op, KernelOp)]
+
+
+def forked() -> list[list[KernelOp]]:
+    """The kernels of each arm of a softmax that is forked."""
+    module = main(f"%x: {B}", B, SOFTMAX)
+    FormKernelsPass().apply(CONTEXT, module)
+    ForkVariantsPass().apply(CONTEXT, module)
+    (branch,) = (op for op in module.body.walk() if op.name == "fuel.branch")
+    return [[k for k in r.walk() if isinstance(k, KernelOp)] for r in branch.regions]
+
+
+def test_measured_times_turn_the_choice_between_forms_of_one_device():
+    (written, decomposed) = forked()
+    slow = {measurement_key(kernel, CPU, PRESETS["cpu"]): 10**9 for kernel in written}
+    fast = {measurement_key(kernel, CPU, PRESETS["cpu"]): 1_000 for kernel in decomposed}
+    module = main(f"%x: {B}", B, SOFTMAX)
+    OptimizePass().apply(CONTEXT, module)
+    assert [k.label.data for k in kernels(module)] == ["softmax_last_dim"]
+    module = main(f"%x: {B}", B, SOFTMAX)
+    OptimizePass(measurements=Measurements(slow | fast)).apply(CONTEXT, module)
+    assert [k.label.data for k in kernels(module)] == [k.label.data for k in decomposed]
+    assert len(decomposed) > 2
+
+
+def test_all_calls_of_a_kernel_have_to_be_measured():
+    body = f"%0 = fuel.exp %x : {B}\n%1 = fuel.neg %0 : {B}\nfunc.return %1 : {B}"
+    module = main(f"%x: {B}", B, body)
+    FormKernelsPass().apply(CONTEXT, module)
+    (kernel,) = kernels(module)
+    keys = [
+        MeasurementKey((op,), ("f32", "f32"), (19, 19), "cpu/numpy", "library-1")
+        for op in ("exp", "neg")
+    ]
+    some = candidates_for(PRESETS["cpu"], measurements=Measurements({keys[0]: 1})).of(kernel)
+    assert not any(c.measured for c in some)
+    both = Measurements(dict.fromkeys(keys, 7))
+    (tiles, library) = candidates_for(PRESETS["cpu"], measurements=both).of(kernel)
+    assert not tiles.measured
+    assert (library.measured, library.price_ns) == (True, 14)
+
+
+def test_times_of_other_code_are_not_used():
+    module = main(f"%x: {B}", B, f"%0 = fuel.exp %x : {B}\nfunc.return %0 : {B}")
+    FormKernelsPass().apply(CONTEXT, module)
+    (kernel,) = kernels(module)
+    key = measurement_key(kernel, CPU, PRESETS["cpu"])
+    assert key == key_of(kernel, CPU, "tiles-1")
+    times = Measurements({key: 3})
+    (tiles, library) = candidates_for(PRESETS["cpu"], measurements=times).of(kernel)
+    assert (tiles.measured, tiles.price_ns, library.measured) == (True, 3, False)
+    with sources("numpy", tiles={"revision": "2"}):
+        (tiles, library) = candidates_for(PRESETS["cpu"], measurements=times).of(kernel)
+    assert not tiles.measured
