@@ -15,6 +15,7 @@ from xdsl.pattern_rewriter import PatternRewriteWalker, RewritePattern
 from fuel_dialect.attributes import ArmAttr
 from fuel_dialect.errors import FuelPassError, PluginError
 from fuel_dialect.plugins import PATHFINDERS, PRUNERS, Plugin, found
+from fuel_passes.plan.candidates import Candidates
 from fuel_passes.plan.filters import Requirement
 from fuel_passes.plan.topology import resolve
 from fuel_passes.plugins import STEPS, Maker, Pathfinder, Planning, Pruner, Step, guarded
@@ -56,7 +57,8 @@ class FindPathsPass(ModulePass):
         if not pathfinders and not pruners:
             return
         requirement = Requirement(self.deterministic, self.max_ulps)
-        steps = _Steps(ctx, op, Planning(resolve(op, self.topology), requirement), pruners)
+        candidates = Candidates(resolve(op, self.topology), requirement)
+        steps = _Steps(ctx, op, Planning(candidates), pruners)
         for plugin, pathfinder in pathfinders:
             _check_step(plugin, pathfinder)
         steps.prune()

@@ -13,15 +13,13 @@ from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.traits import Leaf
 from fuel_passes.fork_variants import fresh_ids, replace_by_branch, written
 from fuel_passes.form_kernels import form_kernels
-from fuel_passes.plan.candidates import refusal_of
-from fuel_passes.plan.prices import kernel_ns, ops_ns
+from fuel_passes.plan.candidates import Candidates
 from fuel_passes.plan.residency import default_target, target_of
-from fuel_passes.plan.topology import Topology, target_description
 from fuel_passes.strip_plan import is_planned_branch
 
 
 def offer(
-    kernel: KernelOp, other: Block, origin: str, topology: Topology, rewriter: PatternRewriter
+    kernel: KernelOp, other: Block, origin: str, candidates: Candidates, rewriter: PatternRewriter
 ) -> bool:
     """
     Add another way to compute a kernel, as an arm behind the kernel's own: for pathfinders.
@@ -37,17 +35,17 @@ def offer(
     if function is None or block is None:
         return False
     form_kernels(other)
-    targets = topology.targets
+    targets = candidates.topology.targets
     target = target_of(kernel, default_target(block, targets), targets)
-    description = target_description(topology, target)
-    if any(isinstance(op, KernelOp) and refusal_of(op, description) for op in other.ops):
+    price = candidates.total(other.ops, target)
+    if price is None:
         return False
-    added = ArmAttr.of(target, ops_ns(other.ops, description), origin)
+    added = ArmAttr.of(target, price, origin)
     if branch is not None:
         _append(branch, kernel, added, other)
         rewriter.notify_op_modified(branch)
         return True
-    name, price = origin.partition(":")[0], kernel_ns(kernel, description)
+    name, price = origin.partition(":")[0], candidates.price(kernel, target)
     first = ArmAttr.of(target, price, f"{name}: as written"), Region(written(kernel))
     arms = [first, (added, Region(other))]
     replace_by_branch(kernel, next(fresh_ids(function)), arms, rewriter)

@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import RewritePattern
 
 from fuel_dialect.errors import FuelError, PluginError
 from fuel_dialect.plugins import Plugin
-from fuel_passes.plan.filters import Requirement
+from fuel_passes.plan.candidates import Candidates
 from fuel_passes.plan.topology import Topology
 
 Step = Literal["fuel-fork-variants", "fuel-fork-placements"]
@@ -26,8 +26,13 @@ STEPS: tuple[Step, ...] = get_args(Step)
 class Planning:
     """What a pass may know of the plan that it takes part in."""
 
-    topology: Topology
-    requirement: Requirement
+    candidates: Candidates
+    """What could run a kernel, and at what price, as the options of the pass have it."""
+
+    @property
+    def topology(self) -> Topology:
+        """The machine that is planned for."""
+        return self.candidates.topology
 
 
 Maker: TypeAlias = Callable[[Planning], ModulePass | RewritePattern]

@@ -72,9 +72,9 @@ func.func @main(%x: tensor<64x64xf32>, %r: tensor<64xf32>) -> (tensor<64x64xf32>
     ("kinds", "written"),
     [
         ((), []),
-        (("matmul",), ["transpose"]),
-        (("pointwise",), ["transpose", "broadcast_to"]),
-        (("reduction",), ["transpose"]),
+        (("matmul", "library"), ["transpose"]),
+        (("pointwise", "library"), ["transpose", "broadcast_to"]),
+        (("reduction", "library"), ["transpose"]),
         (KINDS, ["transpose", "broadcast_to"]),
     ],
 )

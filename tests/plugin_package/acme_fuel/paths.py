@@ -12,7 +12,7 @@ from acme_fuel.ops import SquaredReluOp
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_passes.fork_variants import copy_of_body
 from fuel_passes.offers import offer
-from fuel_passes.plan.topology import Topology
+from fuel_passes.plan.candidates import Candidates
 from fuel_passes.plugins import Pathfinder, Planning, Pruner
 from fuel_passes.strip_plan import is_planned_branch, keep_arms
 
@@ -22,15 +22,15 @@ LEAST_NS = 1_000
 class SplitSquaredRelu(RewritePattern):
     """A kernel with a squared_relu is also one with a relu and a square."""
 
-    def __init__(self, topology: Topology):
-        self.topology = topology
+    def __init__(self, candidates: Candidates):
+        self.candidates = candidates
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: KernelOp, rewriter: PatternRewriter) -> None:
         if any(isinstance(inner, SquaredReluOp) for inner in op.body.block.ops):
             other = copy_of_body(op)
             _split(other)
-            offer(op, other, "acme-split: relu and sqr apart", self.topology, rewriter)
+            offer(op, other, "acme-split: relu and sqr apart", self.candidates, rewriter)
 
 
 def _split(block: Block) -> None:
@@ -52,7 +52,7 @@ class DropCheapBranches(RewritePattern):
 
 
 def _split_pass(planning: Planning) -> RewritePattern:
-    return SplitSquaredRelu(planning.topology)
+    return SplitSquaredRelu(planning.candidates)
 
 
 def _steady_pass(planning: Planning) -> RewritePattern:
