@@ -13,17 +13,19 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets import description
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_dialect.traits import Leaf
-from fuel_passes.plan.topology import STAMP, attribute_of, path
+from fuel_passes.plan.serving import serves
+from fuel_passes.plan.topology import STAMP, attribute_of, path, target_description
 from fuel_passes.walk import functions
 from programs import Program, programs
 
@@ -88,7 +90,8 @@ def placed_programs(draw: Callable[..., Any], machine: Topology, max_ops: int = 
     stamp(module, machine)
     for op in module.walk():
         if isinstance(op, BranchOp):
-            arms = [ArmAttr.of(draw(st.sampled_from(machine.targets))) for _ in op.arms]
+            able = [_able(region, machine) for region in op.arm_regions]
+            arms = [ArmAttr.of(draw(st.sampled_from(targets))) for targets in able]
             op.properties["arms"] = ArrayAttr(arms)
     devices = [DeviceAttr.of(device.name) for device in machine.devices]
 
@@ -99,6 +102,16 @@ def placed_programs(draw: Callable[..., Any], machine: Topology, max_ops: int = 
             if any(chosen):
                 function.properties[name] = ArrayAttr(map(_at, chosen))
     return program
+
+
+def _able(region: Region, machine: Topology) -> list[TargetAttr]:
+    """The targets that have kernels for all ops of an arm."""
+    ops = [op for op in region.walk() if isinstance(op, FuelOp) and not op.has_trait(IsTerminator)]
+    return [
+        target
+        for target in machine.targets
+        if all(serves(op, target_description(machine, target)) for op in ops)
+    ]
 
 
 def _at(device: DeviceAttr | None) -> DictionaryAttr:
@@ -179,7 +192,7 @@ def device_in(attributes: DictionaryAttr | None) -> str:
 
 
 @contextmanager
-def sources(backend: str, **changes: dict[str, object]) -> Iterator[None]:
+def sources(backend: str, **changes: Mapping[str, object]) -> Iterator[None]:
     """Other properties of some sources of a target."""
 
     def changed(name: str) -> TargetDescription | None:

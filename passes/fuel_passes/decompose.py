@@ -17,7 +17,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import RegionOp
-from fuel_dialect.traits import DecomposableOp
+from fuel_dialect.traits import DecomposableOp, Leaf
 from fuel_passes.diagnostics import fail
 from fuel_passes.plan.serving import Site, describe, element_types, serves, sites
 from fuel_passes.plan.topology import Topology, resolve
@@ -78,6 +78,8 @@ def _is_served(op: FuelOp, site: Site) -> bool:
     """Whether a target has a kernel for an op. Raises if nothing can be done about it."""
     allowed = site.candidates(op)
     if any(serves(op, target) for target in allowed) or op.has_trait(IsTerminator):
+        return True
+    if allowed and op.has_trait(Leaf):  # no kernel makes it; what reads it is looked at by itself
         return True
     if allowed and isinstance(op, DecomposableOp):
         return False

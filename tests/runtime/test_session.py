@@ -21,13 +21,22 @@ from fuel_dialect.errors import (
     DecisionError,
     DeviceUnavailable,
     FuelError,
+    FuelPassError,
+    NoBackendForOp,
     OutOfMemory,
     ProgramError,
     UnknownDevice,
     WeightError,
 )
 from fuel_dialect.graph import Graph
+from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.targets.presets import PRESETS
+from fuel_passes.plan.candidates import measurement_key
+from fuel_passes.plan.measurements import Measurements
+from fuel_passes.plan.measurements import dump as dump_times
+from fuel_passes.plan.topology_json import dump
 from fuel_runtime import Session
+from machines import sources
 
 PROGRAM = """
 func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
@@ -428,3 +437,60 @@ def test_objects_of_a_wrong_kind() -> None:
         Session().compile(graph)
     with pytest.raises(WeightError, match="expected arrays by name or the path of a file"):
         Session().compile(PROGRAM, weights=wrong)
+
+
+TWO = """
+func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  %0 = fuel.relu %x {placement = #fuel.device<cpu>} : tensor<512x512xf32>
+  %1 = fuel.matmul %0, %0 {placement = #fuel.device<cpu>}
+    : tensor<512x512xf32>, tensor<512x512xf32> -> tensor<512x512xf32>
+  func.return %1 : tensor<512x512xf32>
+}
+"""
+
+
+def test_a_session_plans_for_the_machine_it_is_given(tmp_path: Path) -> None:
+    eye = np.eye(512, dtype=np.float32)
+    file = tmp_path / "machine.json"
+    file.write_text(dump(PRESETS["cpu+h100"]))
+    stamps = set[str]()
+    for topology in ("cpu+h100", str(file), file, PRESETS["cpu+h100"]):
+        exe = Session(topology=topology).compile(TWO)
+        stamps.add(str(exe.module.attributes["fuel.plan"]))
+        np.testing.assert_array_equal(exe(eye)[0], eye)
+    assert len(stamps) == 1
+    assert "fuel.plan" not in Session().compile(TWO).module.attributes
+
+
+def test_a_topology_that_is_none_is_refused_when_the_session_is_made() -> None:
+    with pytest.raises(FuelPassError, match="topology 'moon' is not known"):
+        Session(topology="moon")
+    with pytest.raises(FuelPassError, match=r"nowhere\.json cannot be read"):
+        Session(topology="nowhere.json")
+
+
+def test_bounds_of_a_session() -> None:
+    with pytest.raises(NoBackendForOp, match="no target for sqr: cpu/numpy tiles: precision-floor"):
+        Session(max_ulps=0).compile(PROGRAM)
+    np.testing.assert_array_equal(Session(max_ulps=4, deterministic=True).run(PROGRAM, X)[0], X * X)
+    with sources("numpy", tiles={"bit_stable": False}):
+        module = Session(deterministic=True).compile(PROGRAM).module
+    assert "fuel.kernel library" in str(module)
+    for wrong in (-1, 1.5, True):
+        with pytest.raises(ArgumentError, match="max_ulps must be a whole number >= 0, got"):
+            Session(max_ulps=wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_session_plans_with_what_was_measured(tmp_path: Path) -> None:
+    kernel = next(op for op in Session().compile(PROGRAM).module.walk() if isinstance(op, KernelOp))
+    cpu = PRESETS["cpu"]
+    key = measurement_key(kernel, cpu.targets[0], cpu)
+    slow = Measurements({key: 10**9})
+    file = tmp_path / "times.json"
+    file.write_text(dump_times(slow))
+    for measurements in (slow, str(file), file):
+        exe = Session(measurements=measurements).compile(PROGRAM)
+        assert "fuel.kernel library" in str(exe.module), "which nobody measured"
+        np.testing.assert_array_equal(exe(X)[0], X * X)
+    with pytest.raises(FuelPassError, match=r"nowhere\.json cannot be read"):
+        Session(measurements="nowhere.json").compile(PROGRAM)
