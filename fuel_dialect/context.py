@@ -10,12 +10,19 @@ from xdsl.parser import Parser
 
 
 def make_context() -> Context:
-    """A context with `builtin`, `func` and `fuel` loaded."""
+    """
+    A context with `builtin`, `func` and `fuel` loaded, and the dialects of plug-ins registered.
+
+    Raises `PluginError` for a package that adds something to fuel and cannot be used.
+    """
+    from fuel_dialect import plugins
     from fuel_dialect.dialect import Fuel
 
     context = Context()
     for dialect in (Builtin, Func, Fuel):
         context.load_dialect(dialect)
+    for name, factory in plugins.dialects():
+        context.register_dialect(name, factory)
     return context
 
 

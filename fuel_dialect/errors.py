@@ -62,6 +62,10 @@ class TopologyChanged(FuelPassError):
     """A module carries a plan that was made for another machine than the one it is used on."""
 
 
+class PluginError(FuelPassError):
+    """What another package adds to fuel cannot be used; the message names the package."""
+
+
 class LoweringError(FuelError):
     """A run cannot be turned into code for its target."""
 

@@ -37,6 +37,13 @@ TARGETS = (
 )
 
 
+PACKED = (
+    (("matmul", "contiguous"),),
+    (("pointwise", "contiguous"), ("reduction", "contiguous"), ("library", "contiguous")),
+)
+"""Ways to read operands other than as they lie."""
+
+
 @st.composite
 def machines(draw: Callable[..., Any], like: Topology | None = None) -> Topology:
     """
@@ -64,6 +71,7 @@ def machines(draw: Callable[..., Any], like: Topology | None = None) -> Topology
             draw(st.sampled_from([0.2, 1.0, 5.0])),
             10.0,
             draw(st.integers(1, 200)),
+            strides=draw(st.sampled_from([None, (), *PACKED])),
         )
         for target in targets
     ]

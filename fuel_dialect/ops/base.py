@@ -137,7 +137,7 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
 
     @classmethod
     def mnemonic(cls) -> str:
-        """The op's name without the dialect: `add` for `fuel.add`."""
+        """The op's name: `add` for `fuel.add`; whole, if another package defines the op."""
         return cls.name.removeprefix("fuel.")
 
     @classmethod

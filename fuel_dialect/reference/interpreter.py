@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, Module
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from fuel_dialect import dtypes
+from fuel_dialect import dtypes, plugins
 from fuel_dialect.attributes import BytesAttr
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import ArgumentError, DecisionError, FuelError
@@ -116,9 +117,10 @@ def evaluate_op(
     kind = type(op)
     if kind in REGIONS:
         return REGIONS[kind](op, operands, environment)
-    if kind not in FUNCTIONS:
-        raise FuelError(f"{op.name} has no reference")
-    function, parameters = FUNCTIONS[kind]
+    known = FUNCTIONS.get(kind) or outside().get(kind)
+    if known is None:
+        raise FuelError(f"{op.name} has no reference; the package of an op gives it one")
+    function, parameters = known
     keywords = {name: _keyword(op, name, environment) for name in parameters}
     return [np.asarray(function(*operands, **keywords))]
 
@@ -155,14 +157,22 @@ CATEGORIES: tuple[ModuleType, ...] = (
 )
 
 
-def _functions() -> Iterable[tuple[type[Operation], tuple[Callable[..., Any], tuple[str, ...]]]]:
-    """Each op's function, found by the op's mnemonic, with the names of its keyword parameters."""
+_Function = tuple[Callable[..., Any], tuple[str, ...]]
+"""The function of an op, with the names of its keyword parameters."""
+
+
+def _functions() -> Iterable[tuple[type[Operation], _Function]]:
+    """Each op's function, found by the op's mnemonic."""
     named = {name: item for module in CATEGORIES for name, item in _defined_in(module)}
     for op in OPS:
         function = named.get(op.name.removeprefix("fuel."))
         if function is not None:
-            parameters = inspect.signature(function).parameters.values()
-            yield op, (function, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY))
+            yield op, _with_keywords(function)
+
+
+def _with_keywords(function: Callable[..., Any]) -> _Function:
+    parameters = inspect.signature(function).parameters.values()
+    return function, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
 def _defined_in(module: ModuleType) -> Iterable[tuple[str, Callable[..., Any]]]:
@@ -172,6 +182,12 @@ def _defined_in(module: ModuleType) -> Iterable[tuple[str, Callable[..., Any]]]:
 
 
 FUNCTIONS = dict(_functions())
+
+
+@cache
+def outside() -> Mapping[type[Operation], _Function]:
+    """The functions of ops that other packages define."""
+    return {op: _with_keywords(f) for op, f in plugins.table(plugins.REFERENCES).items()}
 
 
 def _branch(op: BranchOp, operands: Sequence[Array], environment: Environment) -> list[Array]:

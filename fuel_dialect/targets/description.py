@@ -16,11 +16,19 @@ from typing import Literal, cast
 
 from xdsl.ir import Attribute
 
-from fuel_dialect import dtypes
+from fuel_dialect import dtypes, plugins
+from fuel_dialect.errors import PluginError
 from fuel_dialect.targets.limits import Limit
 
 BACKENDS = ("numpy", "triton", "kompute")
-"""The targets that are described; each is a module of this package with a `DESCRIPTION`."""
+"""The targets of fuel; each is a module of this package with a `DESCRIPTION`."""
+
+
+Strides = Literal["any", "matrices", "contiguous"]
+"""
+How operands must lie: anyhow; so that each matrix that a matmul reads has its rows or its columns
+without gaps, as BLAS wants; or row-major.
+"""
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,22 @@ class TargetDescription:
     """Mnemonics of ops that none of its sources has, whatever their element types."""
     matmul_flops: tuple[tuple[str, float], ...] = ()
     """Element types whose matmuls have a rate other than `flops_per_ns`."""
+    strides: tuple[tuple[str, Strides], ...] = ()
+    """The kinds of kernels that do not read operands however they lie, and what each reads."""
+    tables: tuple[str, ...] = ()
+    """The tables of rules for ops of other packages that its emitter reads besides its own."""
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether its kernels read operands of any strides."""
+        return not self.strides
+
+    def reads(self, kind: str) -> Strides:
+        """How operands of a kernel of a kind must lie."""
+        for known, strides in self.strides:
+            if known == kind:
+                return strides
+        return "any"
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -137,5 +161,22 @@ class TargetDescription:
 def description_of(backend: str) -> TargetDescription | None:
     """The description of a target by name; None if there is none."""
     if backend not in BACKENDS:
-        return None
+        return _outside(backend)
     return cast(TargetDescription, import_module(f"{__package__}.{backend}").DESCRIPTION)
+
+
+def _outside(backend: str) -> TargetDescription | None:
+    """The description of a target that another package adds. Raises `PluginError`."""
+    for plugin in plugins.found(plugins.TARGETS):
+        if plugin.name != backend:
+            continue
+        description = plugin.load_as(TargetDescription)
+        if description.name != backend:
+            raise PluginError(f"{plugin} describes {description.name!r}; it must have its name")
+        return description
+    return None
+
+
+def backends() -> tuple[str, ...]:
+    """The targets that are described, those of other packages last."""
+    return (*BACKENDS, *(plugin.name for plugin in plugins.found(plugins.TARGETS)))

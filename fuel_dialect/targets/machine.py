@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fuel_dialect.attributes import HOST, TargetAttr
-from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.description import Strides, TargetDescription
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Rates:
     """Element types whose matmuls have a rate of their own."""
     threads: int | None = None
     """How many share a kernel; None for as many as is typical."""
+    strides: tuple[tuple[str, Strides], ...] | None = None
+    """How operands must lie, by kind of kernel; None for what is typical."""
 
     def of(self, typical: TargetDescription) -> TargetDescription:
         """A description with these rates."""
@@ -72,6 +74,7 @@ class Rates:
             launch_ns=self.launch_ns,
             matmul_flops=self.matmul_flops,
             threads=self.threads or typical.threads,
+            strides=typical.strides if self.strides is None else self.strides,
         )
 
 

@@ -30,4 +30,5 @@ DESCRIPTION = TargetDescription(
     launch_ns=500,
     tile=32_768,
     threads=2,
+    strides=(("matmul", "matrices"), ("library", "matrices")),
 )

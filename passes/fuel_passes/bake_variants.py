@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -17,12 +17,12 @@ from xdsl.pattern_rewriter import (
 )
 
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.canonicalization import DropOperands, inline_arm
+from fuel_dialect.canonicalization import inline_arm
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import BranchOp
 from fuel_passes.plan.residency import keep_targets
 from fuel_passes.plan.topology import resolve
-from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.strip_plan import drop_arms, is_planned_branch
 from fuel_passes.walk import branches, functions
 
 
@@ -90,13 +90,4 @@ class Bake(RewritePattern):
             keep_targets(op, kept[0], self.targets)
             inline_arm(op, kept[0], rewriter)
         elif len(kept) < len(op.arms):
-            _keep(op, kept, rewriter)
-
-
-def _keep(op: BranchOp, kept: list[int], rewriter: PatternRewriter) -> None:
-    for index, region in enumerate(list(op.arm_regions)):
-        if index not in kept:
-            op.detach_region(region).erase()
-    op.properties["arms"] = ArrayAttr([op.arms.data[index] for index in kept])
-    rewriter.notify_op_modified(op)
-    DropOperands().match_and_rewrite(op, rewriter)
+            drop_arms(op, kept, rewriter)

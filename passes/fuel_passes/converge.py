@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -19,7 +19,7 @@ from fuel_passes.fork_variants import arms_left
 from fuel_passes.plan.frontier import Entry, frontier
 from fuel_passes.plan.residency import keep_arms
 from fuel_passes.plan.topology import resolve
-from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.strip_plan import added_arms, is_planned_branch
 from fuel_passes.walk import branches, functions
 
 LOG = logging.getLogger("fuel")
@@ -39,7 +39,7 @@ class ConvergePass(ModulePass):
       by how much dearer the arm is. Refuges from a full device go last.
 
     What goes is logged under the name `fuel`. Arm 0 stays, for `fuel-strip-plan` gives it back; a
-    branch that has no other left is replaced by it. A person's branches stay as they are.
+    branch that has no other left is replaced by it. A person's own arms stay as they are.
 
     Option: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`).
     """
@@ -51,7 +51,7 @@ class ConvergePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         targets = resolve(op, self.topology).targets
         for function in functions(op):
-            found = list(_planned(function))
+            found = [branch for branch in branches(function) if added_arms(branch)]
             if not found:
                 continue
             for branch in reversed(found):
@@ -59,21 +59,17 @@ class ConvergePass(ModulePass):
             _thin_out(function, targets)
 
 
-def _planned(function: FuncOp) -> Iterator[BranchOp]:
-    return filter(is_planned_branch, branches(function))
-
-
 def superfluous(branch: BranchOp) -> dict[int, str]:
     """Arms that others make superfluous, and why."""
     gone: dict[int, str] = {}
     arms, regions = branch.arms.data, branch.arm_regions
-    for index in range(1, len(arms)):
+    for index in added_arms(branch):
         for other in range(index):
             is_same = other not in gone and arms[other].target == arms[index].target
             if is_same and regions[index].is_structurally_equivalent(regions[other]):
                 gone[index] = f"is the same as arm {other}"
                 break
-    if len({arm.target.device for arm in arms}) > 1:
+    if is_planned_branch(branch) and len({arm.target.device for arm in arms}) > 1:
         kept = frontier([_entry(branch, i) for i in range(len(arms)) if i not in gone])
         left = {entry.candidate for entry in kept} | set(gone)
         why = "is dearer than others on its device and needs no less memory"
@@ -95,8 +91,8 @@ def _thin_out(function: FuncOp, targets: Sequence[TargetAttr]) -> None:
         return
     arms = [
         (value_of(branch, index), branch, index)
-        for branch in _planned(function)
-        for index in range(1, len(branch.arms))
+        for branch in branches(function)
+        for index in added_arms(branch)
     ]
     gone: dict[BranchOp, dict[int, str]] = {}
     for _, branch, index in sorted(arms, key=lambda arm: arm[0])[:over]:

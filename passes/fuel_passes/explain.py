@@ -262,6 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             topology=options.topology,
             device=options.device,
             variants=options.variants,
+            plugins=not options.no_plugins,
             deterministic=options.deterministic,
             max_ulps=options.max_ulps,
             measurements=options.measurements,
@@ -280,6 +281,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topology", metavar="NAME", help="a preset, or a file that ends in .json")
     parser.add_argument("--device", metavar="NAME", help="pin every kernel that it can run to it")
     parser.add_argument("--variants", choices=("bake", "keep"), default="bake")
+    parser.add_argument(
+        "--no-plugins", action="store_true", help="leave out passes of other packages"
+    )
     parser.add_argument("--deterministic", action="store_true", help="bit-stable kernels only")
     parser.add_argument("--max-ulps", type=int, metavar="N", help="the least precision allowed")
     parser.add_argument("--measurements", metavar="FILE", help="a .json file of measured times")

@@ -28,15 +28,15 @@ from fuel_dialect.traits import (
     Elementwise,
     RowWise,
 )
-from fuel_passes.calls import copy_of_body, is_carried, wrap_calls
+from fuel_passes.calls import LIBRARY, copy_of_body, is_carried, wrap_calls
 from fuel_passes.form_kernels import form_kernels
 from fuel_passes.outline import erase_dead, is_leaf
 from fuel_passes.plan.candidates import Candidates, candidates_for, signature
 from fuel_passes.plan.measurements import MeasurementSource
-from fuel_passes.plan.prices import elements_of, is_tiled, op_ns, ops_ns
+from fuel_passes.plan.prices import elements_of, is_tiled, op_ns, ops_ns, written_ns
 from fuel_passes.plan.serving import Site, sites_of
 from fuel_passes.plan.topology import resolve, target_description
-from fuel_passes.strip_plan import is_planned_branch
+from fuel_passes.strip_plan import added_arms
 from fuel_passes.walk import branches, functions
 
 KERNELS_PER_ARM = 20
@@ -189,7 +189,8 @@ def way_of(kernel: KernelOp) -> Way | None:
 
 
 def _calls_ns(kernel: KernelOp, target: TargetDescription) -> int:
-    return sum(op_ns(op, target) for op in kernel.body.block.ops if op.has_trait(Elementwise))
+    calls = sum(op_ns(op, target) for op in kernel.body.block.ops if op.has_trait(Elementwise))
+    return calls + written_ns(kernel, target, LIBRARY)
 
 
 def _call_per_op(kernel: KernelOp) -> Block:
@@ -255,7 +256,7 @@ DECOMPOSED = Way("decomposed", _decomposed_ns, _decomposed)
 # Forking.
 
 
-def _written(kernel: KernelOp) -> Block:
+def written(kernel: KernelOp) -> Block:
     """A block that holds a copy of the kernel."""
     block = Block(arg_types=[value.type for value in kernel.inputs])
     for argument, value in zip(block.args, kernel.inputs, strict=True):
@@ -282,20 +283,28 @@ class Fork(RewritePattern):
         arms = _arms(self.choices[op])
         if self.cheapest_first:
             arms.sort(key=lambda arm: arm[0].price.data)
-        branch = BranchOp(next(self.ids), op.inputs, op.result_types, arms)
-        for old, new in zip(op.results, branch.results, strict=True):
-            new.name_hint = old.name_hint
-        leaves = [cast(Operation, v.owner) for v in dict.fromkeys(op.inputs) if is_leaf(v)]
-        rewriter.replace(op, branch)
-        SinkLeaves().match_and_rewrite(branch, rewriter)
-        DropOperands().match_and_rewrite(branch, rewriter)
-        erase_dead(leaves)
+        replace_by_branch(op, next(self.ids), arms, rewriter)
 
 
-def _arms(choice: Choice) -> list[tuple[ArmAttr, Region]]:
+Arms = list[tuple[ArmAttr, Region]]
+
+
+def replace_by_branch(kernel: KernelOp, id: str, arms: Arms, rewriter: PatternRewriter) -> None:
+    """Put a branch in place of a kernel."""
+    branch = BranchOp(id, kernel.inputs, kernel.result_types, arms)
+    for old, new in zip(kernel.results, branch.results, strict=True):
+        new.name_hint = old.name_hint
+    leaves = [cast(Operation, v.owner) for v in dict.fromkeys(kernel.inputs) if is_leaf(v)]
+    rewriter.replace(kernel, branch)
+    SinkLeaves().match_and_rewrite(branch, rewriter)
+    DropOperands().match_and_rewrite(branch, rewriter)
+    erase_dead(leaves)
+
+
+def _arms(choice: Choice) -> Arms:
     kernel, way = choice.kernel, choice.way
     return [
-        (_arm(choice, choice.written_ns, "as written"), Region(_written(kernel))),
+        (_arm(choice, choice.written_ns, "as written"), Region(written(kernel))),
         (_arm(choice, choice.other_ns, way.why), Region(way.block(kernel))),
     ]
 
@@ -318,8 +327,8 @@ def arms_left(function: FuncOp) -> int:
         for op in pending.pop():
             kernels += isinstance(op, KernelOp)
             if isinstance(op, BranchOp):
-                planned = is_planned_branch(op)
-                arms += (len(op.arms) - 1) * planned
-                regions = op.arm_regions[:1] if planned else op.arm_regions
+                added = added_arms(op)
+                arms += len(added)
+                regions = [r for index, r in enumerate(op.arm_regions) if index not in added]
                 pending += [list(region.block.ops) for region in regions]
     return max(1, (kernels - 1) // KERNELS_PER_ARM) - arms

@@ -356,6 +356,6 @@ def kernel_properties(
 
 def label_of(ops: Sequence[FuelOp]) -> str:
     """A name for what some ops compute: `mul_add_exp`, `mul_add_exp_tanh_and_4_more`."""
-    words = [op.mnemonic() for op in ops[:LABEL_WORDS]]
+    words = [op.mnemonic().replace(".", "_") for op in ops[:LABEL_WORDS]]
     more = len(ops) - len(words)
     return "_".join(words) + (f"_and_{more}_more" if more else "")

@@ -14,16 +14,20 @@ from fuel_passes.bake_variants import BakeVariantsPass
 from fuel_passes.collector import paused_collector
 from fuel_passes.converge import ConvergePass
 from fuel_passes.decompose import DecomposePass
+from fuel_passes.find_paths import FindPathsPass
 from fuel_passes.fork_placements import ForkPlacementsPass
 from fuel_passes.fork_variants import ForkVariantsPass
 from fuel_passes.form_kernels import FormKernelsPass
 from fuel_passes.form_runs import FormRunsPass, Granularity
+from fuel_passes.insert_contiguous import InsertContiguousPass
 from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.order import OrderPass
 from fuel_passes.order_runs import OrderRunsPass
 from fuel_passes.plan.measurements import MeasurementSource
 from fuel_passes.plan_pass import PlanPass
+from fuel_passes.plugins import Step
 from fuel_passes.promote_dtypes import PromoteDtypesPass
+from fuel_passes.recognize import RecognizePass
 from fuel_passes.simplify import SimplifyAfter, SimplifyPass
 from fuel_passes.strip_plan import StripPlanPass
 
@@ -47,6 +51,8 @@ class OptimizePass(ModulePass):
     `precision=exact` refuses a program that would need dtype promotion.
     `device="cuda:0"`: see `fuel-plan`; then nothing is forked to another device.
     `deterministic=true`, `max-ulps=N` and `measurements="FILE.json"`: see `fuel-plan`.
+    `plugins=false` leaves out the passes and patterns of other packages; ops and kernels of
+    theirs that the program uses are used.
     """
 
     name = "fuel-optimize"
@@ -59,6 +65,7 @@ class OptimizePass(ModulePass):
     deterministic: bool = False
     max_ulps: int | None = None
     measurements: str | MeasurementSource | None = None
+    plugins: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
         """The passes in order."""
@@ -69,24 +76,33 @@ class OptimizePass(ModulePass):
             "max_ulps": self.max_ulps,
             "measurements": self.measurements,
         }
-        forks = (ForkPlacementsPass(**asked),) if self.device is None else ()
+        forks = (ForkPlacementsPass(**asked), *self._find_paths("fuel-fork-placements"))
         bake = (BakeVariantsPass(topology=topology),) if self.variants == "bake" else ()
         return (
             StripPlanPass(),
             SimplifyPass(),
+            *((SimplifyAfter(RecognizePass()),) if self.plugins else ()),
             SimplifyAfter(PromoteDtypesPass(topology=topology, precision=self.precision)),
             SimplifyAfter(DecomposePass(topology=topology)),
             FormKernelsPass(),
             ForkVariantsPass(**asked),
+            *self._find_paths("fuel-fork-variants"),
             PlanPass(device=self.device, **asked),
-            *forks,
+            *(forks if self.device is None else ()),
             ConvergePass(topology=topology),
             *bake,
             InsertCopiesPass(topology=topology),
+            InsertContiguousPass(topology=topology),
             OrderPass(),
             FormRunsPass(granularity=self.granularity, topology=topology),
             OrderRunsPass(),
         )
+
+    def _find_paths(self, after: Step) -> tuple[ModulePass, ...]:
+        if not self.plugins:
+            return ()
+        asked = self.topology, self.deterministic, self.max_ulps, self.measurements
+        return (FindPathsPass(after, *asked),)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with paused_collector():

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -19,7 +20,7 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.rewriter import InsertPoint
 
-from fuel_dialect.canonicalization import inline_arm
+from fuel_dialect.canonicalization import DropOperands, inline_arm
 from fuel_dialect.ops.control import BranchOp, SequenceOp, YieldOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Container
@@ -33,7 +34,8 @@ class StripPlanPass(ModulePass):
     Removes what planning put in.
 
     Runs and kernels dissolve into the ops they hold, at the place where they stand; a branch whose
-    arm 0 a pass made becomes that arm; transfers marked `planned` vanish, and so does `fuel.plan`.
+    arm 0 a pass made becomes that arm; arms that passes added to a person's branch go; transfers
+    marked `planned` vanish, and so does `fuel.plan`.
     What a person wrote stays: branches, pins (`placement`), transfers, and the module's
     `fuel.topology`. Leaves that were cloned into runs come back as ops of their own, which cse
     merges.
@@ -48,13 +50,15 @@ class StripPlanPass(ModulePass):
         op.attributes.pop(PLAN, None)
         if not any(_is_planned(inner) for inner in op.walk()):
             return
-        patterns = GreedyRewritePatternApplier([Dissolve(), TakeFirstArm(), DropTransfer()])
+        patterns = GreedyRewritePatternApplier(
+            [Dissolve(), TakeFirstArm(), DropPlannedArms(), DropTransfer()]
+        )
         PatternRewriteWalker(patterns, apply_recursively=False).rewrite_module(op)
 
 
 def _is_planned(op: Operation) -> bool:
     if isinstance(op, BranchOp):
-        return is_planned_branch(op)
+        return any(arm.is_planned for arm in op.arms)
     if isinstance(op, TransferOp):
         return op.planned is not None
     return isinstance(op, SequenceOp) and op.has_trait(Container)
@@ -63,6 +67,11 @@ def _is_planned(op: Operation) -> bool:
 def is_planned_branch(op: BranchOp) -> bool:
     """Whether a pass made the branch: then arm 0 is what stood there before."""
     return bool(op.arms.data) and op.arms.data[0].is_planned
+
+
+def added_arms(op: BranchOp) -> list[int]:
+    """Positions of the arms that passes added to what stood there before."""
+    return [index for index, arm in enumerate(op.arms) if index and arm.is_planned]
 
 
 class Dissolve(RewritePattern):
@@ -92,6 +101,29 @@ class TakeFirstArm(RewritePattern):
     def match_and_rewrite(self, op: BranchOp, rewriter: PatternRewriter) -> None:
         if is_planned_branch(op):
             inline_arm(op, 0, rewriter)
+
+
+class DropPlannedArms(RewritePattern):
+    """A person's branch loses the arms that passes added to it."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: BranchOp, rewriter: PatternRewriter) -> None:
+        added = added_arms(op)
+        if added and not is_planned_branch(op):
+            drop_arms(op, [i for i in range(len(op.arms)) if i not in added], rewriter)
+
+
+def drop_arms(op: BranchOp, kept: Sequence[int], rewriter: PatternRewriter) -> None:
+    """Drop the other arms of a branch, and the operands that only they read."""
+    for index, region in enumerate(list(op.arm_regions)):
+        if index in kept:
+            continue
+        for inner in region.walk():
+            rewriter.handle_operation_removal(inner)
+        op.detach_region(region).erase()
+    op.properties["arms"] = ArrayAttr([op.arms.data[index] for index in kept])
+    rewriter.notify_op_modified(op)
+    DropOperands().match_and_rewrite(op, rewriter)
 
 
 class DropTransfer(RewritePattern):

@@ -353,7 +353,8 @@ def test_compile_plan_passes_input_layouts_to_filter_chain():
     assert sifted.kept == (STABLE,)
     sifted = sift([packed, STABLE], lambda source: source, Requirement(), [strided(False)])
     assert sifted.kept == (packed, STABLE)
-    assert sift([packed], lambda t: t, Requirement(), [strided(True), bit_stable]).kept == (packed,)
+    liked = [strided(True), bit_stable]
+    assert sift([packed], lambda s: s, Requirement(), liked).kept == (packed,)
 
 
 def chain(*prices: tuple[int, int], bytes: int = 0) -> list[Node]:

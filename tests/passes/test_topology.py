@@ -299,7 +299,8 @@ def test_a_file_that_is_no_json_or_is_not_there_is_refused(tmp_path: Path):
 
 def test_the_schema_names_every_field_that_is_written():
     topology = topology_json.from_json(sample(), "sample")
-    topology = replace(topology, rates=(replace(topology.rates[0], threads=3),))
+    rates = replace(topology.rates[0], threads=3, strides=(("scan", "contiguous"),))
+    topology = replace(topology, rates=(rates,))
     written = topology_json.to_json(topology)
     assert topology_json.from_json(written, "written") == topology
     properties = topology_json.SCHEMA["properties"]

@@ -8,7 +8,8 @@ A fenced block is runnable when the word `run` follows its language:
 - `console run`: lines that begin with `$ ` are commands, the lines after each are its output.
 - `mlir save=NAME`: not run, but saved under that name for the blocks after it on the page.
 
-They run in a folder where `examples/` is that of the repository. Outputs agree if they differ in
+They run in a folder where `examples/` is that of the repository, and `plugin_package/` that of its
+tests. Outputs agree if they differ in
 trailing digits, threads and bytes alone. `pytest --update-golden` writes what is printed into the
 page.
 """
@@ -26,6 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from fuel_dialect.universe import FUEL_UNIVERSE, PASSES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -108,6 +111,7 @@ def matches(shown: str, printed: str) -> bool:
 def prepare(folder: Path, blocks: list[Block]) -> None:
     """Put the files there that the commands of a page read."""
     (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / "plugin_package").symlink_to(ROOT / "tests" / "plugin_package")
     for block in blocks:
         for word in block.info:
             if word.startswith("save="):
@@ -146,9 +150,19 @@ def test_named_files_and_tests_exist(page: Path) -> None:
     assert [test for path, test in tests if f"def {test}(" not in path.read_text()] == []
 
 
-def test_the_table_of_ops_is_fresh() -> None:
-    script = runpy.run_path(str(ROOT / "docs" / "make_ops.py"))
-    assert (ROOT / "docs" / "ops.md").read_text() == script["render"](), "run `make golden`"
+@pytest.mark.parametrize("page", ["ops", "passes"])
+def test_the_generated_pages_are_fresh(page: str) -> None:
+    script = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
+    assert (ROOT / "docs" / f"{page}.md").read_text() == script["render"](), "run `make golden`"
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_the_docstring_of_a_pass_names_every_option(name: str) -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "make_passes.py"))
+    found = FUEL_UNIVERSE.all_passes[name]()
+    for option, values, _ in script["options"](found):
+        assert re.search(rf"`{option}[=`]", found.__doc__ or ""), option
+        assert values
 
 
 def test_the_runner_sees_a_difference(tmp_path: Path) -> None:

@@ -89,3 +89,8 @@ def test_numpy_waits_for_its_first_use(statement: str) -> None:
 def test_importing_fuel_defines_no_op() -> None:
     loaded = loaded_after("import fuel_dialect")
     assert not any(name.startswith("fuel_dialect.ops") for name in loaded)
+
+
+def test_nobody_looks_for_packages_before_a_program_is_read() -> None:
+    loaded = loaded_after("import fuel_passes.pipeline, fuel_dialect.context, fuel_dialect.plugins")
+    assert "importlib.metadata" not in loaded

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -18,6 +18,7 @@ from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import ConstOp, tensor_type
 from fuel_dialect.ops.memory import IotaOp, WeightOp
 from fuel_dialect.ops.shape import ReshapeOp
+from fuel_dialect.plugins import kernels
 from fuel_dialect.reference.precision import scalar
 from fuel_lowering.numpy.emit import Emitter
 from fuel_lowering.numpy.steps import COPY, Recipe, Step
@@ -220,8 +221,9 @@ LEAVES: dict[type[Operation], Rule] = {ConstOp: _constant, IotaOp: _iota, Weight
 
 
 @cache
-def rules() -> dict[type[Operation], Rule]:
-    """How each op that computes something becomes steps."""
+def rules() -> Mapping[type[Operation], Rule]:
+    """How each op that computes something becomes steps; those of other packages too."""
     from fuel_lowering.numpy import library, pointwise, scan
 
-    return cast("dict[type[Operation], Rule]", {**pointwise.RULES, **library.RULES, **scan.RULES})
+    stock = {**pointwise.RULES, **library.RULES, **scan.RULES}
+    return kernels("numpy", cast("dict[type[Operation], Rule]", stock))

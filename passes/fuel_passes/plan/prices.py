@@ -23,6 +23,7 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.plugins import is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.traits import (
     AlongAxesOp,
@@ -34,6 +35,8 @@ from fuel_dialect.traits import (
     Transfer,
     ViewOp,
 )
+from fuel_passes.calls import LIBRARY
+from fuel_passes.plan.strides import unreadable
 
 FUSED = ("pointwise", "reduction", "matmul")
 """The kinds of kernels whose ops share what they read."""
@@ -85,7 +88,7 @@ def price_of(kind: type[Operation]) -> Price | None:
     for trait, price in _BY_TRAIT:
         if kind.has_trait(trait, value_if_unregistered=False):
             return price
-    return None
+    return _unclassified if issubclass(kind, FuelOp) and is_outside(kind) else None
 
 
 def size_of(type: AnyTensor) -> int:
@@ -160,6 +163,12 @@ def _flops(op: Operation, target: TargetDescription) -> float:
     return flops * (target.flops_per_ns / rate)
 
 
+def _unclassified(op: Operation, target: TargetDescription) -> int:
+    """An op of another package that no trait describes: its weight for each element it touches."""
+    elements = max(elements_of(value) for value in (*op.operands, *op.results))
+    return duration(Work(_bytes_touched(op), _weight(op) * elements), target)
+
+
 def _data_movement(op: Operation, target: TargetDescription) -> int:
     return duration(Work(2 * sum(size_of(tensor_type(r)) for r in op.results)), target)
 
@@ -168,10 +177,27 @@ def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
     """
     A kernel of a fused kind moves each byte once; the other kinds are one call for each op.
 
-    Threads share the rows of a reduction, and the elements of the other kinds.
+    Threads share the rows of a reduction, and the elements of the other kinds. Views that have to
+    be written out first (`fuel-insert-contiguous`) count as the kernels that will do so.
     """
+    return written_ns(kernel, target) + _own_ns(kernel, target)
+
+
+def written_ns(kernel: KernelOp, target: TargetDescription, kind: str | None = None) -> int:
+    """Writing out what a kernel cannot read, or kernels of some kind that take its place."""
+    return sum(_copy_ns(view, target) for view in unreadable(kernel, target, kind))
+
+
+def _copy_ns(view: SSAValue, target: TargetDescription) -> int:
+    return duration(Work(2 * size_of(tensor_type(view))), target)
+
+
+def _own_ns(kernel: KernelOp, target: TargetDescription) -> int:
     if kernel.kind.data not in FUSED:
-        return ops_ns(kernel.body.block.ops, target)
+        end = kernel.body.block.last_op
+        yielded = () if end is None else end.operands
+        views = sum(_copy_ns(value, target) for value in yielded if _is_shown(value))
+        return ops_ns(kernel.body.block.ops, target) + views
     ops = [op for op in kernel.body.block.ops if op.results]
     read = sum(_bytes_read(argument) for argument in kernel.body.block.args)
     written = sum(size_of(tensor_type(r)) for r in kernel.outputs)
@@ -181,6 +207,14 @@ def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
     has_one_row = all(elements_of(r) == 1 for r in kernel.outputs)
     threads = 1 if has_one_row else threads_for(elements, target)
     return duration(Work(read + written, operations, flops), target, threads)
+
+
+def _is_shown(value: SSAValue) -> bool:
+    """Whether a value is an operand of a kernel or a view of one, which it has to write out."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return True
+    return isinstance(owner, ViewOp) or owner.has_trait(FreeWhenContiguous)
 
 
 def source_ns(kernel: KernelOp, target: TargetDescription, source: KernelSource) -> int | None:
@@ -193,7 +227,7 @@ def source_ns(kernel: KernelOp, target: TargetDescription, source: KernelSource)
         return None
     slowed = target.at(source.rate)
     if source.launches == "op":
-        return ops_ns(kernel.body.block.ops, slowed)
+        return ops_ns(kernel.body.block.ops, slowed) + written_ns(kernel, slowed, LIBRARY)
     return kernel_ns(kernel, slowed)
 
 

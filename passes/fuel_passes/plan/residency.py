@@ -21,12 +21,13 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
-from fuel_dialect.canonicalization import DropOperands, inline_arm
+from fuel_dialect.canonicalization import inline_arm
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Leaf
 from fuel_passes.diagnostics import fail
 from fuel_passes.plan.topology import Topology, path
+from fuel_passes.strip_plan import drop_arms
 
 DEVICE = "fuel.device"
 """The attribute of an argument or a result of a function that says where it lives."""
@@ -91,11 +92,7 @@ def keep_arms(branch: BranchOp, kept: Sequence[int], targets: Sequence[TargetAtt
     if len(kept) == 1:
         take_arm(branch, kept[0], targets)
         return
-    for index, region in enumerate(list(branch.arm_regions)):
-        if index not in kept:
-            branch.detach_region(region).erase()
-    branch.properties["arms"] = ArrayAttr([branch.arms.data[index] for index in kept])
-    DropOperands().match_and_rewrite(branch, PatternRewriter(branch))
+    drop_arms(branch, kept, PatternRewriter(branch))
 
 
 def argument_devices(function: FuncOp, block: Block) -> list[DeviceAttr]:

@@ -15,6 +15,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
+from fuel_dialect.plugins import has_kernel, is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_passes.plan.topology import Topology, target_description
 from fuel_passes.walk import functions
@@ -104,6 +105,8 @@ def source_serves(
 ) -> bool:
     """Whether a source of a target has code for an op with some element types."""
     if any(lacks and op.mnemonic() in lacks for lacks in (target.lacks, source.lacks)):
+        return False
+    if is_outside(type(op)) and not has_kernel(type(op), (target.name, *target.tables)):
         return False
     operands, results = types
     for known in (target.element_types, source.element_types):

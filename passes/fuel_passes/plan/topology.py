@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp, NoneAttr, StringAttr
 
 from fuel_dialect.attributes import HOST, MAX_PRICE, TargetAttr, TopologyAttr
 from fuel_dialect.errors import FuelPassError, TopologyChanged
-from fuel_dialect.targets.description import BACKENDS, TargetDescription, description_of
+from fuel_dialect.targets.description import TargetDescription, backends, description_of
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology, assumed
 from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.plan import topology_json
@@ -128,7 +128,7 @@ def validated(topology: Topology) -> Topology:
         if description_of(target.backend.data) is None:
             raise FuelPassError(
                 f"{where}: no backend {target.backend.data!r} is described; "
-                f"there are {', '.join(BACKENDS)}"
+                f"there are {', '.join(backends())}"
             )
     if HOST not in names:
         raise FuelPassError(
@@ -148,7 +148,7 @@ def target_description(topology: Topology, target: TargetAttr) -> TargetDescript
     typical = description_of(target.backend.data)
     if typical is None:
         raise FuelPassError(
-            f"no backend {target.backend.data!r} is described; there are {', '.join(BACKENDS)}"
+            f"no backend {target.backend.data!r} is described; there are {', '.join(backends())}"
         )
     return topology.adapt(target, typical)
 

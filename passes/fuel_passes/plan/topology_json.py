@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -27,8 +27,12 @@ from xdsl.ir import Attribute
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
 from fuel_dialect.errors import FuelPassError, UnknownDevice
+from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.targets.description import Strides
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_passes.plan.json_fields import Fields, positive
+
+STRIDES: tuple[Strides, ...] = get_args(Strides)
 
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _WHOLE = {"type": "integer", "minimum": 0}
@@ -94,6 +98,12 @@ SCHEMA: Mapping[str, Any] = {
                         "additionalProperties": _POSITIVE,
                     },
                     "threads": {"type": "integer", "minimum": 1},
+                    "strides": {
+                        "type": "object",
+                        "description": "how operands must lie, by kind of kernel; left out: as "
+                        "is typical of the target",
+                        "additionalProperties": {"enum": list(STRIDES)},
+                    },
                 },
             },
         },
@@ -143,7 +153,9 @@ def _device_json(device: Device) -> _Json:
 
 
 def _rates_json(rates: Rates) -> _Json:
-    known = {} if rates.threads is None else {"threads": rates.threads}
+    known: _Json = {} if rates.threads is None else {"threads": rates.threads}
+    if rates.strides is not None:
+        known["strides"] = dict(rates.strides)
     return {
         "bytes_per_ns": float(rates.bytes_per_ns),
         "operations_per_ns": float(rates.operations_per_ns),
@@ -235,7 +247,18 @@ def _rates(name: str, value: object, where: str) -> Rates:
         fields.whole("launch_ns"),
         fields.named("matmul_flops", _matmul_rate),
         max(fields.whole("threads"), 1) if "threads" in fields.given else None,
+        fields.named("strides", _strides) if "strides" in fields.given else None,
     )
+
+
+def _strides(kind: str, value: object, where: str) -> tuple[str, Strides]:
+    if kind not in KernelOp.KINDS:
+        kinds = ", ".join(KernelOp.KINDS)
+        raise FuelPassError(f"{where}: {kind!r} is no kind of kernel; there are {kinds}")
+    for strides in STRIDES:
+        if value == strides:
+            return kind, strides
+    raise FuelPassError(f"{where} must be {', '.join(STRIDES)}, got {value!r}")
 
 
 def _matmul_rate(name: str, value: object, where: str) -> tuple[str, float]:

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Checks of the installed package; `tests/repository/test_plugin_package.py` runs them."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from acme_fuel.loops import LoopsTarget
+from acme_fuel.ops import SquaredReluOp
+from xdsl.dialects.builtin import ModuleOp
+
+import fuel_dialect as fuel
+from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.errors import NoBackendForOp
+from fuel_dialect.ops.control import BranchOp
+from fuel_dialect.reference.interpreter import evaluate
+from fuel_passes.decompose import DecomposePass
+from fuel_passes.explain import explain
+from fuel_passes.find_paths import FindPathsPass
+from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.pipeline import OptimizePass
+from fuel_passes.recognize import RecognizePass
+from fuel_passes.strip_plan import StripPlanPass
+from fuel_runtime import Session
+
+CHAIN = """\
+func.func @main(%x: tensor<300x400xf32>, %y: tensor<300x400xf32>) -> tensor<300x400xf32> {
+  %r = fuel.relu %x : tensor<300x400xf32>
+  %s = fuel.sqr %r : tensor<300x400xf32>
+  %z = fuel.mul %s, %y : tensor<300x400xf32>
+  func.return %z : tensor<300x400xf32>
+}
+"""
+
+LOOPS = """\
+builtin.module attributes {fuel.topology = #fuel.topology<"loops", [#fuel.target<cpu, "loops">]>} {
+  func.func @main(%x: tensor<2x3xf64>, %y: tensor<2x3xf64>) -> tensor<2x3xf64> {
+    %s = acme.squared_relu %x : tensor<2x3xf64>
+    %z = fuel.add %s, %y : tensor<2x3xf64>
+    func.return %z : tensor<2x3xf64>
+  }
+}
+"""
+
+Array = np.ndarray[Any, Any]
+
+
+def arrays(*shape: int, dtype: str = "f4") -> tuple[Array, Array]:
+    numbers = np.random.default_rng(0)
+    x, y = (numbers.standard_normal(shape).astype(dtype) for _ in range(2))
+    x.flat[:4] = np.nan, np.inf, -np.inf, -0.0
+    return x, y
+
+
+def squared_relu(x: Array) -> Array:
+    return np.square(np.maximum(x, 0))
+
+
+def optimized(text: str, **options: Any) -> ModuleOp:
+    module = parse_module(text)
+    OptimizePass(**options).apply(make_context(), module)
+    module.verify()
+    return module
+
+
+def arms_of(module: ModuleOp) -> list[str]:
+    branches = (op for op in module.walk() if isinstance(op, BranchOp))
+    return [arm.origin.data for branch in branches for arm in branch.arms]
+
+
+def test_the_op_parses_prints_and_has_a_reference() -> None:
+    module = parse_module(LOOPS)
+    assert "acme.squared_relu %x : tensor<2x3xf64>" in str(module)
+    x, y = arrays(2, 3, dtype="f8")
+    (z,) = evaluate(module, x, y)
+    np.testing.assert_array_equal(z, squared_relu(x) + y)
+
+
+def test_constants_fold_through_the_reference() -> None:
+    text = """
+    func.func @main() -> tensor<4xf32> {
+      %c = fuel.const 3.0 : f32 -> tensor<4xf32>
+      %s = acme.squared_relu %c : tensor<4xf32>
+      func.return %s : tensor<4xf32>
+    }"""
+    assert "fuel.const 9.000000e+00 : f32" in str(optimized(text))
+
+
+def test_a_chain_of_stock_ops_is_recognised() -> None:
+    module = parse_module(CHAIN)
+    RecognizePass().apply(make_context(), module)
+    once = str(module)
+    assert "acme.squared_relu" in once
+    assert "fuel.relu" not in once
+    RecognizePass().apply(make_context(), module)
+    assert str(module) == once
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_every_arm_runs_on_numpy(arm: int, dtype: str) -> None:
+    x, y = arrays(300, 400, dtype=dtype)
+    text = CHAIN.replace("f32", {"f2": "f16", "f4": "f32", "f8": "f64"}[dtype])
+    exe = Session(force={"d0": arm}).compile(text)
+    with np.errstate(all="ignore"):
+        expected = squared_relu(x) * y
+        (z,) = exe(x, y)
+    np.testing.assert_array_equal(z, expected)
+    origins = [a.origin for d in exe.report().branches for a in d.arms]
+    assert origins == ["fuel-fork-variants: as written", "acme-split: relu and sqr apart"]
+
+
+def test_a_graph_takes_the_op() -> None:
+    g = fuel.Graph()
+    x = g.input((2, 3), "f32")
+    module = g.build(x.emit(SquaredReluOp) + 1)
+    array = np.array([[-1, 2, np.nan], [3, -0.0, 5]], np.float32)
+    (y,) = Session().run(module, array)
+    np.testing.assert_array_equal(y, squared_relu(array) + 1)
+
+
+def test_twice_is_once() -> None:
+    module = optimized(CHAIN, variants="keep")
+    once = str(module)
+    OptimizePass(variants="keep").apply(make_context(), module)
+    assert str(module) == once
+
+
+def test_strip_plan_takes_the_arms_out() -> None:
+    module = optimized(CHAIN)
+    assert "acme-split: relu and sqr apart" in arms_of(module)
+    StripPlanPass().apply(make_context(), module)
+    assert arms_of(module) == []
+    assert "acme.squared_relu" in str(module)
+
+
+def test_a_small_kernel_is_forked_and_its_branch_pruned() -> None:
+    small = CHAIN.replace("300x400", "3x4")
+    assert arms_of(optimized(small)) == []
+    module = parse_module(CHAIN.replace("300x400", "30x400"))
+    for inner in (RecognizePass(), FormKernelsPass(), FindPathsPass()):
+        inner.apply(make_context(), module)
+    assert arms_of(module) == ["acme-split: as written", "acme-split: relu and sqr apart"]
+
+
+def test_without_plugins_the_program_stays_as_written() -> None:
+    module = optimized(CHAIN, plugins=False)
+    assert arms_of(module) == []
+    assert "acme" not in str(module)
+
+
+def test_targets_without_a_rule_are_refused() -> None:
+    explanation = str(explain(parse_module(CHAIN), OptimizePass(topology="cpu+vulkan")))
+    (line,) = (line for line in explanation.splitlines() if "vulkan:0/kompute " in line)
+    assert "refused: it has no kernel for" in line
+
+
+def test_an_op_pinned_to_a_target_without_a_rule_is_decomposed() -> None:
+    text = CHAIN.replace("fuel.relu", "acme.squared_relu")
+    module = parse_module(text)
+    DecomposePass(topology="cpu+vulkan").apply(make_context(), module)
+    assert "acme.squared_relu" in str(module)
+    pin = "{placement = #fuel.device<vulkan:0>}"
+    pinned = parse_module(text.replace("squared_relu %x", f"squared_relu %x {pin}"))
+    DecomposePass(topology="cpu+vulkan").apply(make_context(), pinned)
+    assert "acme.squared_relu" not in str(pinned)
+    assert str(pinned).count("placement = #fuel.device<vulkan:0>") == 2
+
+
+def test_the_second_target_computes_the_same() -> None:
+    module = optimized(LOOPS)
+    assert 'fuel.run on #fuel.target<cpu, "loops">' in str(module)
+    output = io.StringIO()
+    LoopsTarget().emit(make_context(), module, output)
+    namespace: dict[str, Any] = {}
+    exec(output.getvalue(), namespace)
+    x, y = arrays(2, 3, dtype="f8")
+    (z,) = namespace["run_0"](x.ravel().tolist(), y.ravel().tolist())
+    np.testing.assert_array_equal(np.reshape(z, (2, 3)), squared_relu(x) + y)
+
+
+def test_what_the_second_target_lacks_is_decomposed_or_refused() -> None:
+    with pytest.raises(NoBackendForOp, match=r"exp: no kernel for \(f64\) -> f64 on cpu/loops"):
+        optimized(LOOPS.replace("acme.squared_relu", "fuel.exp"))
