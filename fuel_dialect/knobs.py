@@ -39,3 +39,10 @@ def cache_bytes() -> int:
     if not text.isascii() or not text.isdecimal():
         raise ValueError(f"{CACHE_BYTES} is {text!r}; it is a number of bytes, 0 for no cache")
     return int(text)
+
+
+def triton_environment() -> str:
+    """What the environment tells Triton's compiler: it may change the code that comes out."""
+    prefixes = ("TRITON_", "LLVM_", "MLIR_")
+    switches = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
+    return repr(sorted(switches.items()))
