@@ -48,7 +48,7 @@ def pointee(kernel: DeviceKernel, dtype: str) -> str:
 
 @contextlib.contextmanager
 def module_of(kernel: DeviceKernel) -> Iterator[dict[str, Any]]:
-    """Execute the text of a kernel and give its names; Triton can read the text inside the block."""
+    """Execute the text of a kernel; inside the block Triton can read it. Gives its names."""
     text = kernel.source
     file = f"<fuel {kernel.name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
     lines = text.splitlines(keepends=True)
