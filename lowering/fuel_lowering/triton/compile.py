@@ -73,16 +73,19 @@ def compile_kernel(kernel: DeviceKernel, capability: int) -> CompiledKernel:
 
 
 def _compile(kernel: DeviceKernel, capability: int) -> CompiledKernel:
-    import triton
+    from triton import knobs as switches
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.compiler import compile as compile_source
 
+    if switches.runtime.interpret:
+        raise LoweringError(f"kernel {kernel.name}: Triton compiles nothing under TRITON_INTERPRET")
     options = {**dict(kernel.options), "enable_fp_fusion": False, "enable_reflect_ftz": False}
     try:
-        with module_of(kernel) as names, _private_cache(triton):
+        with module_of(kernel) as names, _private_cache(switches):
             entry = entry_of(kernel, names)
             source = ASTSource(entry, _signature(kernel, entry), constants(entry), _attrs(kernel))
-            result = triton.compile(source, GPUTarget("cuda", capability, WARP), options)
+            result = compile_source(source, GPUTarget("cuda", capability, WARP), options)
     except LoweringError:
         raise
     except Exception as error:
@@ -117,14 +120,14 @@ def _attrs(kernel: DeviceKernel) -> dict[tuple[int], list[list[Any]]]:
 
 
 @contextlib.contextmanager
-def _private_cache(triton: Any) -> Iterator[None]:
+def _private_cache(switches: Any) -> Iterator[None]:
     """Keep Triton's own cache, which knows no bound, out of the home of the user."""
     with (
         LOCK,
         tempfile.TemporaryDirectory(prefix="fuel-", ignore_cleanup_errors=True) as folder,
-        triton.knobs.cache.scope(),
+        switches.cache.scope(),
     ):
-        triton.knobs.cache.dir = folder
+        switches.cache.dir = folder
         yield
 
 

@@ -37,7 +37,7 @@ class InterpretedKernel:
     """A kernel that is launched with the addresses of its buffers."""
 
     def __init__(self, kernel: DeviceKernel):
-        self._kernel = kernel
+        self.name = kernel.name
         with module_of(kernel) as names:
             entry = entry_of(kernel, names)
             for function in list(names.values()):
@@ -67,7 +67,7 @@ class InterpretedKernel:
                 self._function(*arguments, **self._constants)
         except Exception as error:
             raise LoweringError(
-                f"kernel {self._kernel.name} fails in Triton's interpreter: {error!r}"
+                f"kernel {self.name} fails in Triton's interpreter: {error!r}"
             ) from error
 
 
@@ -186,9 +186,9 @@ def _index(value: Any) -> int:
 
 def _reduce(operation: Any, inputs: tuple[Any, ...]) -> list[Any]:
     """Combine halves of the axis until one element is left: Python time per level only."""
-    axis = 0 if operation.axis is None else operation.axis
     parts = [each.handle.data for each in inputs]
     rank = parts[0].ndim
+    axis = 0 if operation.axis is None else operation.axis % rank
     if operation.axis is None:
         parts = [part.reshape(-1) for part in parts]
     while parts[0].shape[axis] > 1:
@@ -206,8 +206,8 @@ def _reduce(operation: Any, inputs: tuple[Any, ...]) -> list[Any]:
 
 def _scan(operation: Any, inputs: tuple[Any, ...]) -> list[Any]:
     """Carry one slice of the axis into the next: Python time per step only."""
-    axis = operation.axis
     parts = [each.handle.data for each in inputs]
+    axis = operation.axis % parts[0].ndim
     steps = [[_slice(part, axis, 0, 1) for part in parts]]
     for step in range(1, parts[0].shape[axis]):
         next_ = [_slice(part, axis, step, step + 1) for part in parts]
