@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import gc
+import linecache
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -288,3 +291,15 @@ def test_a_failure_names_the_kernel_and_leaves_triton_whole():
         with interpreting():
             broken.launch([x.ctypes.data], (), (1, 1, 1))
     assert tl.store is before
+
+
+def test_a_kernel_that_is_gone_leaves_nothing():
+    x = np.zeros(1000, "f4")
+    loaded = InterpretedKernel(kernel("add", ADD, [x, x, x]))
+    with interpreting():
+        loaded.launch([x.ctypes.data] * 3, (), (2, 1, 1))
+    function = weakref.ref(loaded._function)
+    del loaded
+    gc.collect()
+    assert function() is None
+    assert not [name for name in linecache.cache if name.startswith("<fuel")]

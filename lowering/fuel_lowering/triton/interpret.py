@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import triton.language as tl
@@ -30,7 +29,7 @@ Array = np.ndarray[Any, Any]
 Handle = Any
 """Triton's `TensorHandle`: a NumPy array `data` and a Triton type `dtype`."""
 
-_rewritten: WeakKeyDictionary[Callable[..., Any], Callable[..., Any]] = WeakKeyDictionary()
+_REWRITTEN = "_rewritten_by_fuel"
 
 
 class InterpretedKernel:
@@ -86,10 +85,16 @@ def interpreting() -> Iterator[None]:
 
 
 def _rewrite(function: Any) -> Callable[..., Any]:
-    """What Triton's interpreter makes of the text of a function, which is read once."""
-    if function.fn not in _rewritten:
-        _rewritten[function.fn] = interpreter.FunctionRewriter(function.fn).rewrite_ast()
-    return _rewritten[function.fn]
+    """
+    What Triton's interpreter makes of the text of a function, which is read once.
+
+    It is kept by the function, which it refers to: a table would keep both for ever.
+    """
+    known = vars(function.fn).get(_REWRITTEN)
+    if known is None:
+        known = interpreter.FunctionRewriter(function.fn).rewrite_ast()
+        setattr(function.fn, _REWRITTEN, known)
+    return known
 
 
 def _scalar(value: int, dtype: Any, type: Any) -> Any:

@@ -60,6 +60,16 @@ def module_of(kernel: DeviceKernel) -> Iterator[dict[str, Any]]:
             yield names
         finally:
             linecache.cache.pop(file, None)
+            _forget(file)
+
+
+def _forget(module: str) -> None:
+    """Take the functions of a module out of a table of Triton's that would keep them for ever."""
+    from triton.runtime import jit
+
+    table: dict[str, Any] = getattr(jit, "_triton_jit_function_registry", {})
+    for name in [name for name in table if name.startswith(f"{module}:")]:
+        del table[name]
 
 
 def entry_of(kernel: DeviceKernel, names: dict[str, Any]) -> Any:
