@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Every switch that fuel reads from the environment, with its type and default.
+
+Each is read when it is asked for, so that a test or a program may set it at any time.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CACHE_DIR = "FUEL_CACHE_DIR"
+"""Where compiled kernels are kept; default `fuel` under XDG_CACHE_HOME or `~/.cache`."""
+
+CACHE_BYTES = "FUEL_CACHE_BYTES"
+"""How many bytes of compiled kernels are kept; 0 keeps none."""
+
+DEFAULT_CACHE_BYTES = 512 << 20
+
+
+def cache_directory() -> Path | None:
+    """The folder of compiled kernels; None where this user has no home."""
+    if named := os.environ.get(CACHE_DIR):
+        return Path(named)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "fuel"
+    try:
+        return Path.home() / ".cache" / "fuel"
+    except RuntimeError:
+        return None
+
+
+def cache_bytes() -> int:
+    """The bound on the cache of compiled kernels. Raises `ValueError` for what is no number."""
+    text = os.environ.get(CACHE_BYTES)
+    if not text:
+        return DEFAULT_CACHE_BYTES
+    if not text.isascii() or not text.isdecimal():
+        raise ValueError(f"{CACHE_BYTES} is {text!r}; it is a number of bytes, 0 for no cache")
+    return int(text)
+
+
+def triton_environment() -> str:
+    """What the environment tells Triton's compiler: it may change the code that comes out."""
+    prefixes = ("TRITON_", "LLVM_", "MLIR_")
+    switches = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
+    return repr(sorted(switches.items()))
