@@ -135,7 +135,7 @@ class VulkanDriver:
         self.facts = facts
         self._device = device
         self._kompute = kompute
-        self._staged = not facts.shares_memory if staged is None else staged
+        self.staged = not facts.shares_memory if staged is None else staged
         self._used = 0
         self._live: dict[int, Memory] = {}
         self._recordings: dict[int, Recording] = {}
@@ -169,7 +169,7 @@ class VulkanDriver:
                 f"{self._device}: {len(self._live)} buffers are as many as the device takes "
                 f"({self.facts.allocations} allocations); {bytes:,} bytes are wanted in one more"
             )
-        tensor = self._kompute.memory(bytes, staged=self._staged)
+        tensor = self._kompute.memory(bytes, staged=self.staged)
         memory = Memory(tensor, self._kompute.view(tensor))
         self._live[memory.number] = memory
         self._used += bytes
@@ -198,7 +198,7 @@ class VulkanDriver:
 
     def copy(self, source: Memory, destination: Memory, bytes: int) -> None:
         """Copy between memory of the device, on the device where sizes allow it."""
-        if self._staged and source.bytes.size == destination.bytes.size == bytes:
+        if self.staged and source.bytes.size == destination.bytes.size == bytes:
             step = self._kompute.copy(source.tensor, destination.tensor)
             destination.is_written = True
             sequence = self._kompute.sequence([step])
@@ -213,14 +213,14 @@ class VulkanDriver:
         self.write(handle, np.zeros(bytes, np.uint8))
 
     def _download(self, handle: Memory) -> None:
-        if not self._staged or not handle.is_written:
+        if not self.staged or not handle.is_written:
             return
         if handle.download is None:
             handle.download = self._kompute.sequence([self._kompute.download(handle.tensor)])
         self._kompute.evaluate(handle.download)
 
     def _upload(self, handle: Memory) -> None:
-        if not self._staged:
+        if not self.staged:
             return
         if handle.upload is None:
             handle.upload = self._kompute.sequence([self._kompute.upload(handle.tensor)])
