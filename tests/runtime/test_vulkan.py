@@ -445,6 +445,7 @@ import gc
 import numpy as np
 from test_vulkan import add_run, opened, unused
 from fuel_dialect.attributes import TargetAttr
+from fuel_runtime.devices import vulkan
 from fuel_runtime.devices.buffers import BufferDevice
 driver = opened(staged={staged})
 device = BufferDevice(TargetAttr.of("vulkan:0", "kompute"), driver, unused)
@@ -471,8 +472,10 @@ def ends() -> list[str]:
         "\n".join(f"del {name}; gc.collect()" for name in order) for order in permutations(names)
     ]
     return [
-        *deletions[::5],
+        *deletions[::8],
         "",
+        "import builtins; builtins.kept = [value, run, device, driver]; del value, run",
+        "vulkan._close_all(); device.close()",
         "device.close()",
         "device.close(); del device, run",
         "driver.close()",
