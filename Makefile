@@ -10,6 +10,7 @@ WORKERS ?= 2
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BENCH := $(VENV)/.bench
+KOMPUTE := $(VENV)/.kompute
 
 unexport PYTHONPATH PYTHONHOME
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -42,8 +43,18 @@ check: $(DEV)  ## ruff: lint and format
 types: $(DEV)  ## basedpyright
 	$(call step,basedpyright,$(BIN)/basedpyright --pythonpath $(BIN)/python)
 
+.PHONY: kompute
+kompute: $(DEV)  ## build kp (Vulkan); apt-get installs what it takes if you are root
+	$(call step,kompute,.ci/kompute $(VENV))
+	@touch $(KOMPUTE)
+
+# Where kp cannot be built, its sentence is printed and the tests that need it are skipped.
+$(KOMPUTE): $(DEV)
+	@.ci/kompute $(VENV) || echo 'kompute: the tests that need Vulkan are skipped'
+	@touch $@
+
 .PHONY: unit
-unit: $(DEV)  ## pytest; warnings are errors
+unit: $(DEV) $(KOMPUTE)  ## pytest; warnings are errors
 	$(call step,pytest,$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup)
 
 .PHONY: filecheck

@@ -3,15 +3,15 @@
 What all tests share: markers for missing hardware, the hypothesis profile, golden files.
 
 A test that needs a device carries its marker; where the device is missing it is skipped, and the
-summary says how many were, by marker. No other skip is used.
+summary says how many were, by marker, and why. No other skip is used.
 """
 
 from __future__ import annotations
 
-import ctypes.util
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,16 +27,29 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fuel"))
 
 
-def _has_cuda() -> bool:
-    return Path("/dev/nvidiactl").exists() and find_spec("cupy") is not None
+def _no_cuda() -> str | None:
+    if find_spec("cupy") is None:
+        return "the package cupy is not installed (extra 'cuda')"
+    return None if Path("/dev/nvidiactl").exists() else "there is no NVIDIA GPU"
 
 
-def _has_vulkan() -> bool:
-    return ctypes.util.find_library("vulkan") is not None and find_spec("kp") is not None
+def _no_vulkan() -> str | None:
+    from fuel_dialect.attributes import DeviceAttr
+    from fuel_dialect.errors import DeviceUnavailable
+    from fuel_runtime.devices.vulkan import open_vulkan
+
+    try:
+        open_vulkan(DeviceAttr.of("vulkan:0")).close()
+    except DeviceUnavailable as error:
+        return str(error)
+    return None
 
 
-NEEDS: Mapping[str, Callable[[], bool]] = {"needs_cuda": _has_cuda, "needs_vulkan": _has_vulkan}
-"""Each marker, and whether this machine has what it names."""
+NEEDS: Mapping[str, Callable[[], str | None]] = {
+    "needs_cuda": cache(_no_cuda),
+    "needs_vulkan": cache(_no_vulkan),
+}
+"""Each marker, and why this machine lacks what it names; None if it is there."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,11 +59,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    missing = [marker for marker, present in NEEDS.items() if not present()]
     for item in items:
-        for marker in missing:
-            if item.get_closest_marker(marker) is not None:
-                item.add_marker(pytest.mark.skip(reason=f"{marker}: not on this machine"))
+        for marker, lacking in NEEDS.items():
+            if item.get_closest_marker(marker) is not None and (why := lacking()):
+                item.add_marker(pytest.mark.skip(reason=f"{marker}: {why}"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -58,6 +70,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     counts = Counter(name for report in skipped for name in NEEDS if name in report.keywords)
     found = ", ".join(f"{name} {counts[name]}" for name in NEEDS)
     terminalreporter.write_line(f"skipped for missing hardware: {found}")
+    for name in counts:
+        terminalreporter.write_line(f"{name}: {NEEDS[name]()}")
 
 
 @pytest.fixture

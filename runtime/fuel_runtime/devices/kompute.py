@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Kompute as fuel uses it: the one file that knows the names of the package `kp`.
+
+Written for kp 0.9.0. Its faults that matter here:
+
+- Arrays of types other than 32-bit words are refused, so all memory is `uint32`.
+- A dispatch is recorded with a barrier from transfers to compute only, none from compute to
+  compute; `barrier` makes up for it.
+- Push constants given to `Manager.algorithm` are read as floats; what a dispatch is given counts,
+  and there integers stay integers.
+- No call releases the GIL, `eval_async` of a recorded sequence included.
+- Allocations that fail are not noticed, so whoever allocates has to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import kp
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+WORD = 4
+
+
+class Kompute:
+    """One logical device."""
+
+    def __init__(self, index: int):
+        self._manager: Any = kp.Manager(index)
+        self._fence = self.memory(WORD * 4, staged=True)
+
+    def memory(self, bytes: int, *, staged: bool) -> Any:
+        """Memory that the host sees, or of the device alone with a copy that the host sees."""
+        kind = kp.TensorTypes.device if staged else kp.TensorTypes.host
+        return self._manager.tensor_t(np.empty(bytes // WORD, np.uint32), kind)
+
+    def view(self, memory: Any) -> Array:
+        """The bytes that the host sees."""
+        return memory.data().view(np.uint8)
+
+    def algorithm(
+        self, memory: Sequence[Any], spirv: bytes, grid: Sequence[int], scalars: int
+    ) -> Any:
+        """A shader bound to memory, with room for so many push constants."""
+        room = np.zeros(scalars, np.float32)
+        return self._manager.algorithm(list(memory), spirv, list(grid), room[:0], room)
+
+    def dispatch(self, algorithm: Any, scalars: Sequence[int]) -> Any:
+        """A launch, with 32-bit integers as push constants."""
+        if not scalars:
+            return kp.OpAlgoDispatch(algorithm)
+        return kp.OpAlgoDispatch(algorithm, np.array(scalars, np.int32))
+
+    def barrier(self) -> Any:
+        """
+        What makes the launches after it wait for those before it.
+
+        The copy of a few bytes waits for compute, and the next dispatch for the copy. Kernels
+        declare what they write `coherent`, so that the wait is all it takes.
+        """
+        return kp.OpTensorSyncLocal([self._fence])
+
+    def upload(self, memory: Any) -> Any:
+        """What copies from the host's side of staged memory to the device's."""
+        return kp.OpTensorSyncDevice([memory])
+
+    def download(self, memory: Any) -> Any:
+        """What copies from the device's side of staged memory to the host's."""
+        return kp.OpTensorSyncLocal([memory])
+
+    def copy(self, source: Any, destination: Any) -> Any:
+        """What copies memory to other memory of the same size."""
+        return kp.OpTensorCopy([source, destination])
+
+    def sequence(self, steps: Iterable[Any]) -> Any:
+        """Steps recorded for `evaluate`."""
+        recorded = self._manager.sequence()
+        for step in steps:
+            recorded.record(step)
+        return recorded
+
+    def evaluate(self, sequence: Any) -> None:
+        """Do what was recorded, and wait for it."""
+        sequence.eval()
+
+    def destroy(self, thing: Any) -> None:
+        """Give up memory, an algorithm or a sequence."""
+        thing.destroy()
+
+    def close(self) -> None:
+        """Give up what is left in the order that Vulkan asks for: sequences, shaders, memory."""
+        self._manager.destroy()
