@@ -112,10 +112,11 @@ def _segments(
     """
     One run for each target between two decisions.
 
-    The depth of a value counts the decisions and transfers on the way to it. Kernels of one depth
-    on one target cannot depend on one another through anything else, so they are one run.
+    The depth of a value counts the decisions, the transfers and the changes of target on the way to
+    it. Kernels of one depth on one target cannot depend on one another through anything else, so
+    they are one run.
     """
-    depth: dict[SSAValue, int] = {}
+    depth: dict[SSAValue, tuple[int, TargetAttr | None]] = {}
     levels: list[tuple[dict[TargetAttr, _Run], list[Operation]]] = []
 
     def level(index: int) -> tuple[dict[TargetAttr, _Run], list[Operation]]:
@@ -126,15 +127,19 @@ def _segments(
     for op in block.ops:
         if op.has_trait(Leaf) or op.has_trait(IsTerminator):
             continue
-        own = max((depth.get(operand, 0) for operand in op.operands), default=0)
+        target = target_of(op, default, targets) if isinstance(op, KernelOp) else None
+        own = 0
+        for operand in op.operands:
+            level_of, made_on = depth.get(operand, (0, target))
+            is_elsewhere = made_on is not None and target is not None and made_on != target
+            own = max(own, level_of + is_elsewhere)
         runs, others = level(own)
-        if isinstance(op, KernelOp):
-            target = target_of(op, default, targets)
+        if isinstance(op, KernelOp) and target is not None:
             runs.setdefault(target, _Run(target)).kernels.append(op)
         else:
             others.append(op)
             own += 1
-        depth.update((result, own) for result in op.results)
+        depth.update((result, (own, target)) for result in op.results)
     for runs, others in levels:
         yield from runs.values()
         yield from others

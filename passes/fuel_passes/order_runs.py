@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -72,25 +73,48 @@ def alternating(
     for op in reversed(items):
         for earlier in before[op]:
             weight[earlier] = max(weight[earlier], weight[op])
-    place = {op: index for index, op in enumerate(items)}
     waiting = {op: len(before[op]) for op in items}
     after: dict[Operation, list[Operation]] = {op: [] for op in items}
     for op in items:
         for earlier in before[op]:
             after[earlier].append(op)
-    ready = [op for op in items if not waiting[op]]
+    ready = _Ready(items, weight)
+    for op in items:
+        if not waiting[op]:
+            ready.push(op)
     order: list[Operation] = []
-    while ready:
-        last = device_of(order[-1]) if order else None
-
-        def key(op: Operation, last: TargetAttr | None = last) -> tuple[int, bool, int]:
-            return -weight[op], bool(order) and device_of(op) == last, place[op]
-
-        chosen = min(ready, key=key)
-        ready.remove(chosen)
+    while (chosen := ready.pop()) is not None:
         order.append(chosen)
         for later in after[chosen]:
             waiting[later] -= 1
             if not waiting[later]:
-                ready.append(later)
+                ready.push(later)
     return order
+
+
+class _Ready:
+    """Items that may come next, a heap for each device: the choice is among the first of each."""
+
+    def __init__(self, items: list[Operation], weight: dict[Operation, int]):
+        self._items = items
+        self._key = {op: (-weight[op], place) for place, op in enumerate(items)}
+        self._heaps: dict[TargetAttr | None, list[tuple[int, int]]] = {}
+        self._last: list[TargetAttr | None] = []
+        """The device of the item before; nothing in front of the first."""
+
+    def push(self, op: Operation) -> None:
+        heapq.heappush(self._heaps.setdefault(device_of(op), []), self._key[op])
+
+    def pop(self) -> Operation | None:
+        """The next item; None where no more are ready."""
+        firsts = [
+            (heap[0][0], device in self._last, heap[0][1], device)
+            for device, heap in self._heaps.items()
+            if heap
+        ]
+        if not firsts:
+            return None
+        *_, place, device = min(firsts, key=lambda first: first[:3])
+        heapq.heappop(self._heaps[device])
+        self._last = [device]
+        return self._items[place]
