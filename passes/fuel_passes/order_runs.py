@@ -15,7 +15,7 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.traits import Leaf, Transfer
-from fuel_passes.order import direct_dependencies, reorder
+from fuel_passes.order import direct_dependencies, reorder, reused_values
 from fuel_passes.walk import plan_blocks
 
 
@@ -47,9 +47,19 @@ def order_runs(block: Block) -> None:
         op: [d for d in dict.fromkeys(direct_dependencies(op, block)) if d not in fixed]
         for op in items
     }
+    _add_readers(items, before)
     order = alternating(items, before)
     leaves = [op for op in ends if op.has_trait(Leaf)]
     reorder(block, [*leaves, *order, *(op for op in ends if op not in set(leaves))])
+
+
+def _add_readers(items: list[Operation], before: dict[Operation, list[Operation]]) -> None:
+    """What may take over a buffer stays behind those who read it before."""
+    place = {op: index for index, op in enumerate(items)}
+    for op in items:
+        readers = [use.operation for value in reused_values(op) for use in value.uses]
+        earlier = [r for r in readers if place.get(r, len(items)) < place[op]]
+        before[op] = list(dict.fromkeys([*before[op], *earlier]))
 
 
 def device_of(op: Operation) -> TargetAttr | None:
