@@ -228,9 +228,10 @@ class _Function:
         rectangle(g, x + 210, y + 5, max(72 * share, 1), 9, fill=colour_of(chosen), rx="2")
         text(g, x + 346, y + 13, show_ns(kernel.price_ns), "price")
         left = x + 354
-        by_target = {c.target: c for c in kernel.candidates}
         for target in self.targets:
-            square(g, left, y + 4, target, by_target.get(target))
+            found = [c for c in kernel.candidates if c.target == target]
+            if found:
+                square(g, left, y + 4, target, _best(found))
             left += CANDIDATE_WIDTH
 
     def _transfer(
@@ -329,13 +330,14 @@ def details(item: ItemReport) -> list[str]:
     return lines
 
 
-def square(
-    parent: Element, x: float, y: float, target: str, candidate: CandidateReport | None
-) -> None:
+def _best(candidates: Sequence[CandidateReport]) -> CandidateReport:
+    """Of several ways on one target the chosen one, else one that is possible."""
+    return min(candidates, key=lambda c: (not c.chosen, bool(c.refused)))
+
+
+def square(parent: Element, x: float, y: float, target: str, candidate: CandidateReport) -> None:
     """What a target is to a kernel."""
     colour = colour_of(target)
-    if candidate is None:
-        return
     state = "refused" if candidate.refused else "chosen" if candidate.chosen else "possible"
     g = group(parent, f"candidate {state}", {"data-target": printable(target)})
     if state == "refused":

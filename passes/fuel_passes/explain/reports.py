@@ -45,6 +45,11 @@ class ArmReport:
     whole_ns: int | None
     """The whole function by this arm and else as planned; None where the plan did not price it."""
 
+    @property
+    def is_placement(self) -> bool:
+        """Whether it is a segment for another device, with the kernels that were placed."""
+        return self.whole_ns is not None
+
 
 @dataclass(frozen=True)
 class DecisionReport:

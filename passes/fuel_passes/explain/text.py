@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fuel_passes.explain.reports import (
-    DecisionReport,
+    BodyReport,
+    BranchReport,
     Explanation,
     FunctionReport,
     ItemReport,
+    RunReport,
 )
 
 
@@ -23,18 +25,17 @@ def lines(explanation: Explanation) -> Iterator[str]:
         for number, item in enumerate(report.items):
             yield from _item(number, item)
         yield from _totals(report)
-        for decision in report.decisions:
-            yield from _decision(decision)
+        yield from _decisions(report.body)
 
 
-def _item(number: int, item: ItemReport) -> Iterator[str]:
+def _item(number: int, item: ItemReport, indent: str = "  ") -> Iterator[str]:
     pin = f", pinned to {item.pin}" if item.pin else ""
     only = ", one target alone can run it" if item.only_one else ""
-    yield f"  {number:4} {item.kind} {item.item}{pin}{only}"
+    yield f"{indent}{number:4} {item.kind} {item.item}{pin}{only}"
     for candidate in item.candidates:
         mark = "*" if candidate.chosen else " "
         why = f"refused: {candidate.refused}" if candidate.refused else _ns(candidate.price_ns)
-        yield f"       {mark} {candidate.target:16} {why}"
+        yield f"{indent}     {mark} {candidate.target:16} {why}"
 
 
 def _totals(report: FunctionReport) -> Iterator[str]:
@@ -46,12 +47,25 @@ def _totals(report: FunctionReport) -> Iterator[str]:
         yield f"  all on {device:10} {_ns(total)}"
 
 
-def _decision(decision: DecisionReport) -> Iterator[str]:
-    yield f"  decision {decision.decision}"
-    for index, arm in enumerate(decision.arms):
+def _decisions(body: BodyReport) -> Iterator[str]:
+    for box in body.boxes:
+        if isinstance(box, BranchReport):
+            yield from _decision(box)
+
+
+def _decision(branch: BranchReport) -> Iterator[str]:
+    """The arms; below each its kernels, where they are other than the items."""
+    yield f"  decision {branch.decision.decision}"
+    for index, (arm, body) in enumerate(zip(branch.decision.arms, branch.bodies, strict=True)):
         mark = "*" if index == 0 else " "
         whole = "" if arm.whole_ns is None else f"; the whole then {arm.whole_ns:,} ns"
         yield f"  {mark} arm {index} {arm.target:16} {_ns(arm.price_ns)}  {arm.origin}{whole}"
+        runs = [box for box in body.boxes if isinstance(box, RunReport)]
+        if not arm.is_placement:
+            for number, kernel in enumerate(kernel for run in runs for kernel in run.kernels):
+                yield from _item(number, kernel, "      ")
+    for body in branch.bodies:
+        yield from _decisions(body)
 
 
 def _ns(price: int | None) -> str:
