@@ -128,7 +128,8 @@ def test_what_is_refused_is_crossed_out_and_says_why():
     (kernel,) = found(drawn(explanation), "kernel")
     title = kernel.find(f"{SVG}title")
     assert title is not None
-    assert "vulkan:0/kompute: refused: no kernel for exp (f64) -> f64" in (title.text or "")
+    why = r"vulkan:0/kompute.*: refused: no kernel for exp \(f64\) -> f64"
+    assert re.search(why, title.text or "")
     (crossed,) = found(kernel, "refused")
     assert crossed.find(f"{SVG}rect") is None
     assert crossed.find(f"{SVG}path") is not None
@@ -245,10 +246,8 @@ def test_the_page_has_details_for_whatever_can_be_pointed_at(forked: Explanation
     assert said["main:0.0"]["lines"] == ["pinned to cpu"]
     rows = said["main:0.0"]["rows"]
     assert isinstance(rows, list)
-    assert [(row["target"], row["state"]) for row in rows] == [
-        ("cpu/numpy", "chosen"),
-        ("cuda:0/triton", ""),
-    ]
+    assert {row["target"] for row in rows} == {"cpu/numpy", "cuda:0/triton"}
+    assert [row["target"] for row in rows if row["state"] == "chosen"] == ["cpu/numpy"]
     assert said["main:try/1"]["title"] == "decision try, arm 1"
     assert not re.search(r'(?:src|href)="|https?://(?!www\.w3\.org/2000/svg)|@import', page)
 
@@ -267,7 +266,7 @@ def test_the_drawing_holds_what_the_json_holds(nested: Explanation):
     assert {f"main:{run['id']}" for run in runs} == {g.get("data-id") for g in found(root, "run")}
     kernels = [kernel for run in runs for kernel in run["kernels"]]
     assert len(kernels) == len(found(root, "kernel")) == 7
-    assert all(len(kernel["candidates"]) == 2 for kernel in kernels)
+    assert all({c["target"] for c in k["candidates"]} == set(nested.targets) for k in kernels)
 
 
 def test_the_whole_by_each_arm_of_a_segment():
