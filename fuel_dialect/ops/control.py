@@ -324,6 +324,7 @@ class KernelOp(SequenceOp):
     elements in other places. `scan`: a loop over steps. `library`: one call per op.
     `label` names what the kernel computes. `target` is where the plan wants it; without one it runs
     where its pin says, else on the target of the arm around it, else on the topology's first.
+    The body holds ops that compute: no transfer, no decision, no kernel or run.
     """
 
     name = "fuel.kernel"
@@ -455,7 +456,8 @@ class ScanOp(RegionOp):
     Operands are initial carries, xs (stepped along axis 0) and consts; the body takes the carries,
     one slice of each x and the consts. Results are the final carries, the stacked ys and, if the
     body gives `until`, the number of steps done (a rank-0 ui32). Rows of ys that were not reached
-    are zero. Length 0 gives the initial carries and empty ys.
+    are zero. Length 0 gives the initial carries and empty ys. The body runs on one device, so it
+    holds ops that compute: no transfer, no decision, no kernel or run.
     """
 
     name = "fuel.scan"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import OpOperands, SSAValue
@@ -15,6 +16,7 @@ from agreement import main, names
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.reference.interpreter import evaluate
 from fuel_passes.form_kernels import FormKernelsPass
 from fuel_passes.form_runs import FormRunsPass
 from fuel_passes.order_runs import OrderRunsPass, alternating
@@ -73,6 +75,27 @@ def test_a_plan_with_a_concat_of_2000_operands():
     kernel = joined.parent_op()
     assert isinstance(kernel, KernelOp)
     assert [argument.index for argument in kernel.body.block.args] == list(range(2_000))
+
+
+def test_readers_along_a_chain_of_views_repeat_one_each():
+    """Each of them would otherwise hold the whole chain up to its value."""
+    count = 200
+    body = ""
+    for n in range(count):
+        before, after = (f"tensor<{2 * count - k}xf32>" for k in (n, n + 1))
+        cut = f"{{dim = 0 : i64, start = 1 : i64, length = {2 * count - n - 1} : i64}}"
+        body += f"%v{n + 1} = fuel.slice %v{n} {cut} : {before} -> {after}\n"
+        body += f"%s{n + 1} = fuel.sum_all %v{n + 1} : {after} -> tensor<f32>\n"
+    results = ", ".join(f"%s{n + 1}" for n in range(count))
+    types = ", ".join(["tensor<f32>"] * count)
+    text = f"{body}func.return {results} : {types}"
+    module = main(f"%v0: tensor<{2 * count}xf32>", f"({types})", text)
+    OptimizePass().apply(CONTEXT, module)
+    module.verify()
+    assert names(module).count("slice") == count
+    x = np.arange(2 * count, dtype=np.float32)
+    sums = [float(r) for r in evaluate(module, x)]
+    assert sums == [float(x[n + 1 :].sum()) for n in range(count)]
 
 
 def decisions(count: int) -> ModuleOp:
