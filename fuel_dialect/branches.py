@@ -373,7 +373,7 @@ def _in_order(ops: set[Operation]) -> list[Operation]:
     start = next(iter(ops))
     found = deque([start])
     before, after = start.prev_op, start.next_op
-    while len(found) < len(ops):
+    while len(found) < len(ops) and (before is not None or after is not None):
         if before is not None:
             if before in ops:
                 found.appendleft(before)
