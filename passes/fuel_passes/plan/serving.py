@@ -102,7 +102,9 @@ def serves_types(op: FuelOp, types: ElementTypes, target: TargetDescription) -> 
     known = target.element_types
     if any(t not in known for t in operands) or any(t not in known for t in results):
         return False
-    return target.mixed_floats or len(operands) < 2 or not _mixes_floats(operands)
+    if target.mixed_floats or len(operands) < 2 or isinstance(op, RegionOp):
+        return True
+    return not _mixes_floats(operands)
 
 
 def _mixes_floats(types: Sequence[Attribute]) -> bool:
