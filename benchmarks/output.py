@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import planning
 import throughput
 from harness import Measurement, Spread
 from workloads import FUEL, OUT, PLAIN
@@ -17,14 +18,23 @@ from workloads import FUEL, OUT, PLAIN
 
 @dataclass(frozen=True)
 class Target:
-    """A ratio of two contestants of one measurement that is to stay at or below a limit."""
+    """
+    A ratio of two contestants of one measurement that is to stay at or below a limit.
+
+    Without a `to`, the seconds of the one.
+    """
 
     measurement: str
     name: str
-    to: str
+    to: str | None
     limit: float
     text: str
     at_least: bool = False
+
+    def measured(self, measurement: Measurement) -> Spread:
+        if self.to is None:
+            return measurement.time(self.name)
+        return measurement.ratio(self.name, self.to)
 
     def holds(self, ratio: float) -> bool:
         return ratio >= self.limit if self.at_least else ratio <= self.limit
@@ -51,6 +61,21 @@ TARGETS: Sequence[Target] = (
         1.2,
         f"time per op at {_LARGE:,} ops: at most 1.2 times that at {_SMALL:,}",
     ),
+    Target(
+        "planning",
+        planning.THREE.name,
+        None,
+        0.6,
+        f"{planning.LAYERS} layers for three devices: at most 0.6 s",
+    ),
+    Target(
+        "planning_size",
+        planning.contestant(planning.MORE_LAYERS),
+        planning.contestant(planning.LAYERS),
+        1.3,
+        f"time per op of {planning.MORE_LAYERS} layers: at most 1.3 times that of "
+        f"{planning.LAYERS}",
+    ),
 )
 
 
@@ -70,9 +95,7 @@ def verdicts(measurements: Sequence[Measurement]) -> list[Verdict]:
     """Of the targets whose workload was measured."""
     by_name = {m.name: m for m in measurements}
     return [
-        Verdict(t, by_name[t.measurement].ratio(t.name, t.to))
-        for t in TARGETS
-        if t.measurement in by_name
+        Verdict(t, t.measured(by_name[t.measurement])) for t in TARGETS if t.measurement in by_name
     ]
 
 
@@ -86,6 +109,10 @@ def show_time(seconds: float) -> str:
 
 def show_ratio(ratio: Spread) -> str:
     return f"{ratio.median:.2f} ({ratio.min:.2f} to {ratio.max:.2f})"
+
+
+def show_spread(time: Spread) -> str:
+    return f"{show_time(time.median)} ({show_time(time.min)} to {show_time(time.max)})"
 
 
 def first(measurement: Measurement) -> str:
@@ -113,7 +140,8 @@ def verdict_lines(found: Sequence[Verdict]) -> Iterator[str]:
     for verdict in found:
         word = "pass" if verdict.passed else "FAIL"
         target = verdict.target
-        yield f"{word}  {target.measurement}: {target.text}; measured {show_ratio(verdict.ratio)}"
+        show = show_spread if target.to is None else show_ratio
+        yield f"{word}  {target.measurement}: {target.text}; measured {show(verdict.ratio)}"
 
 
 def record(

@@ -19,6 +19,7 @@ from pathlib import Path
 import facts
 import harness
 import output
+import planning
 import recurrent
 import throughput
 import workloads
@@ -43,6 +44,8 @@ ALL: Mapping[str, Measure] = {
     "scan_carry": timed(recurrent.scan_carry),
     "gated_recurrent_cell": timed(recurrent.gru),
     "optimiser": throughput.measure,
+    "planning": planning.passes,
+    "planning_size": planning.sizes,
 }
 """What can be measured, by name, in the order of the report."""
 

@@ -9,6 +9,7 @@ route move into its arm, and the merge reads the result of the branch.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
@@ -245,7 +246,7 @@ class Routes:
         self.reconverge = reconverge
         self.exits = exits
         self.after = forward_ops(diverge)
-        self.interiors = [backward_ops([exit]) & self.after for exit in exits]
+        self.interiors = [backward_ops([exit], self.after) for exit in exits]
 
     @property
     def merge(self) -> Operation:
@@ -325,25 +326,23 @@ class Routes:
 
     def _inputs(self) -> list[SSAValue]:
         """Diverge and whatever else the arms read from outside; leaves are cloned in instead."""
-        found = [self.diverge]
+        found = {self.diverge: None}
         for interior in self.interiors:
             for op in _in_order(interior):
-                for operand in op.operands:
-                    passed = operand in found or _is_leaf(operand) or operand.owner in interior
-                    found += [] if passed else [operand]
-        return found
+                outside = [o for o in op.operands if o.owner not in interior and not _is_leaf(o)]
+                found.update(dict.fromkeys(outside))
+        return list(found)
 
     def _move_before_merge(self, inputs: Sequence[SSAValue]) -> None:
         """What the arms read may have been built after the merge; it does not depend on it."""
         block = cast(Block, self.merge.parent)
-        needed = backward_ops(inputs)
-        late: list[Operation] = []
+        later: dict[Operation, None] = {}
         op = self.merge.next_op
         while op is not None:
-            if op in needed:
-                late.append(op)
+            later[op] = None
             op = op.next_op
-        for op in late:
+        needed = backward_ops(inputs, later.keys())
+        for op in [op for op in later if op in needed]:
             op.detach()
             block.insert_op_before(op, self.merge)
 
@@ -370,7 +369,17 @@ def _is_leaf(value: SSAValue) -> bool:
 
 
 def _in_order(ops: set[Operation]) -> list[Operation]:
-    """Ops of one block in the block's order."""
-    block = next(iter(ops)).parent
-    assert block is not None
-    return [op for op in block.ops if op in ops]
+    """Ops of one block in the block's order; only what stands around them is looked at."""
+    start = next(iter(ops))
+    found = deque([start])
+    before, after = start.prev_op, start.next_op
+    while len(found) < len(ops) and (before is not None or after is not None):
+        if before is not None:
+            if before in ops:
+                found.appendleft(before)
+            before = before.prev_op
+        if after is not None:
+            if after in ops:
+                found.append(after)
+            after = after.next_op
+    return list(found)

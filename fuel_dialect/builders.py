@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.dtypes import DType
-from fuel_dialect.errors import DTypeError, GraphError, ShapeError
+from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError
 from fuel_dialect.layout import broadcast_shapes
 from fuel_dialect.ops import (
     comparison,
@@ -457,12 +457,21 @@ class Handle:
         return self.emit(indexing.GatherOp, indices, dim=where)
 
     def copy(self, device: str | DeviceAttr) -> Self:
-        """The value, resident on a device as well. Raises `UnknownDevice`."""
-        return self.emit(memory.CopyOp, to=DeviceAttr.of(device))
+        """The value, resident on a device as well. Raises `UnknownDevice` and `InvalidScan`."""
+        return self._transfer(memory.CopyOp, device)
 
     def move(self, device: str | DeviceAttr) -> Self:
-        """The value, given over to a device. Raises `UnknownDevice`."""
-        return self.emit(memory.MoveOp, to=DeviceAttr.of(device))
+        """The value, given over to a device. Raises `UnknownDevice` and `InvalidScan`."""
+        return self._transfer(memory.MoveOp, device)
+
+    def _transfer(self, op: type[memory.TransferOp], device: str | DeviceAttr) -> Self:
+        name = op.mnemonic()
+        if self.graph.trace.scope.in_scan:
+            raise InvalidScan(
+                f"{name}: a {name} is not allowed in the body of a scan, which runs on one device; "
+                f"{name} what the scan reads or gives"
+            )
+        return self.emit(op, to=DeviceAttr.of(device))
 
     def _broadcast_pair(self, op: str, other: Handle) -> tuple[Self, Handle]:
         self.require_same_graph(op, other)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Canonicalisation, above all of ops with regions, which stock passes leave with dead operands.
+Canonicalisation of ops with regions, which stock passes leave with dead operands.
 
 A decision stays a decision: only a branch of one arm, or one whose results nobody reads, goes
 away.
@@ -19,19 +19,7 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import HOST, DeviceAttr
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp, SequenceOp, YieldOp
-from fuel_dialect.ops.shape import ReshapeOp
 from fuel_dialect.traits import Leaf, Transfer
-
-
-class MergeReshapes(RewritePattern):
-    """A reshape of a reshape is one reshape."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
-        inner = op.input.owner
-        if isinstance(inner, ReshapeOp) and inner.placement == op.placement:
-            op.operands[0] = inner.input
-            rewriter.notify_op_modified(op)
 
 
 def region_patterns(op: type[RegionOp]) -> tuple[RewritePattern, ...]:

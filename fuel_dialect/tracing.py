@@ -9,7 +9,7 @@ branch and scan are isolated from above.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import count
 from threading import RLock
@@ -52,13 +52,15 @@ def forward_ops(value: SSAValue) -> set[Operation]:
     return found
 
 
-def backward_ops(values: Iterable[SSAValue]) -> set[Operation]:
-    """The ops that values depend on, their own included."""
+def backward_ops(
+    values: Iterable[SSAValue], among: Container[Operation] | None = None
+) -> set[Operation]:
+    """The ops that values depend on, their own included; only through ops of a set, if given."""
     found: set[Operation] = set()
     pending = [value.owner for value in values]
     while pending:
         op = pending.pop()
-        if isinstance(op, Block) or op in found:
+        if isinstance(op, Block) or op in found or (among is not None and op not in among):
             continue
         found.add(op)
         pending.extend(operand.owner for operand in op.operands)

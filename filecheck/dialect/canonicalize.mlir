@@ -88,6 +88,27 @@ func.func @reshapes(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>) {
   func.return %1, %2 : tensor<3x2xf32>, tensor<2x3xf32>
 }
 
+// Views of views are one; slices and flips of several dims stand in the order of the dims.
+// CHECK-LABEL: func.func @views
+// CHECK-NEXT: %[[A:.*]] = fuel.slice %x {dim = 0 : i64, start = 3 : i64, length = 2 : i64} : tensor<9x8xf32> -> tensor<2x8xf32>
+// CHECK-NEXT: %[[B:.*]] = fuel.slice %[[A]] {dim = 1 : i64, start = 2 : i64, length = 4 : i64} : tensor<2x8xf32> -> tensor<2x4xf32>
+// CHECK-NEXT: %[[C:.*]] = fuel.broadcast_to %y : tensor<1x3xf32> -> tensor<2x2x3xf32>
+// CHECK-NEXT: func.return %[[B]], %x, %x, %[[C]], %y
+func.func @views(%x: tensor<9x8xf32>, %y: tensor<1x3xf32>) -> (tensor<2x4xf32>, tensor<9x8xf32>, tensor<9x8xf32>, tensor<2x2x3xf32>, tensor<1x3xf32>) {
+  %0 = fuel.slice %x {dim = 0 : i64, start = 1 : i64, length = 7 : i64} : tensor<9x8xf32> -> tensor<7x8xf32>
+  %1 = fuel.slice %0 {dim = 1 : i64, start = 2 : i64, length = 4 : i64} : tensor<7x8xf32> -> tensor<7x4xf32>
+  %2 = fuel.slice %1 {dim = 0 : i64, start = 2 : i64, length = 2 : i64} : tensor<7x4xf32> -> tensor<2x4xf32>
+  %3 = fuel.transpose %x : tensor<9x8xf32> -> tensor<8x9xf32>
+  %4 = fuel.permute %3 {axes = array<i64: 1, 0>} : tensor<8x9xf32> -> tensor<9x8xf32>
+  %5 = fuel.flip %x {dim = 1 : i64} : tensor<9x8xf32> -> tensor<9x8xf32>
+  %6 = fuel.flip %5 {dim = 1 : i64} : tensor<9x8xf32> -> tensor<9x8xf32>
+  %7 = fuel.broadcast_to %y : tensor<1x3xf32> -> tensor<2x3xf32>
+  %8 = fuel.broadcast_to %7 : tensor<2x3xf32> -> tensor<2x2x3xf32>
+  %9 = fuel.unsqueeze %y {dim = 0 : i64} : tensor<1x3xf32> -> tensor<1x1x3xf32>
+  %10 = fuel.squeeze %9 {dim = 1 : i64} : tensor<1x1x3xf32> -> tensor<1x3xf32>
+  func.return %2, %4, %6, %8, %10 : tensor<2x4xf32>, tensor<9x8xf32>, tensor<9x8xf32>, tensor<2x2x3xf32>, tensor<1x3xf32>
+}
+
 // A branch of one arm is that arm.
 // CHECK-LABEL: func.func @one_arm
 // CHECK-NEXT: %[[Y:.*]] = fuel.relu %x : tensor<4xf32>

@@ -257,3 +257,79 @@ func.func @f(%x: tensor<2xf32>) {
 }
 
 // CHECK: run: yield 0 is tensor<2xf32>, expected tensor<3xf32>
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) {
+  %y = fuel.run on #fuel.target<cpu, "numpy"> (%a = %x : tensor<2xf32>) -> tensor<2xf32> {
+    %0 = fuel.relu %a : tensor<2xf32>
+    fuel.yield %0 : tensor<2xf32>
+  }
+  func.return
+}
+
+// CHECK: run: fuel.relu is not allowed in the body, which holds kernels, constants, weights and iota
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) {
+  %y = fuel.kernel pointwise "k"(%a = %x : tensor<2xf32>) -> tensor<2xf32> {
+    %0 = fuel.copy %a to #fuel.device<cuda:0> : tensor<2xf32>
+    fuel.yield %0 : tensor<2xf32>
+  }
+  func.return
+}
+
+// CHECK: kernel 'k': fuel.copy is not allowed in the body, which holds ops that compute
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) {
+  %y = fuel.kernel pointwise "outer"(%a = %x : tensor<2xf32>) -> tensor<2xf32> {
+    %0 = fuel.kernel pointwise "inner"(%b = %a : tensor<2xf32>) -> tensor<2xf32> {
+      fuel.yield %b : tensor<2xf32>
+    }
+    fuel.yield %0 : tensor<2xf32>
+  }
+  func.return
+}
+
+// CHECK: kernel 'outer': fuel.kernel is not allowed in the body, which holds ops that compute
+
+// -----
+
+func.func @f(%h: tensor<2xf32>) {
+  %r = fuel.scan init(%c = %h : tensor<2xf32>) length 3 -> tensor<2xf32> {
+    %0 = fuel.move %c to #fuel.device<cuda:0> : tensor<2xf32>
+    fuel.scan_yield carry(%0 : tensor<2xf32>)
+  }
+  func.return
+}
+
+// CHECK: scan: fuel.move is not allowed in the body, which runs on one device; fuel.move what the scan reads or gives
+
+// -----
+
+func.func @f(%h: tensor<2xf32>) {
+  %r = fuel.scan init(%c = %h : tensor<2xf32>) length 3 -> tensor<2xf32> {
+    %0 = fuel.kernel pointwise "k"(%a = %c : tensor<2xf32>) -> tensor<2xf32> {
+      fuel.yield %a : tensor<2xf32>
+    }
+    fuel.scan_yield carry(%0 : tensor<2xf32>)
+  }
+  func.return
+}
+
+// CHECK: scan: fuel.kernel is not allowed in the body, which holds ops that compute
+
+// -----
+
+func.func @f(%h: tensor<2xf32>) {
+  %r = fuel.scan init(%c = %h : tensor<2xf32>) length 3 -> tensor<2xf32> {
+    %0 = "test.op"(%c) : (tensor<2xf32>) -> tensor<2xf32>
+    fuel.scan_yield carry(%0 : tensor<2xf32>)
+  }
+  func.return
+}
+
+// CHECK: scan: test.op is not allowed in the body, which holds ops that compute

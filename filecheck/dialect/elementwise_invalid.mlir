@@ -6,7 +6,7 @@ func.func @f(%x: tensor<2x3xf32>, %y: tensor<3xf32>) {
   func.return
 }
 
-// CHECK: attribute tensor<2x3xf32> expected from variable 'T', but got tensor<3xf32>
+// CHECK: add: shape mismatch: [2, 3], [3]; insert a broadcast_to
 
 // -----
 

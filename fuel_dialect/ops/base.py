@@ -27,6 +27,7 @@ from xdsl.irdl import (
     AttrConstraint,
     IRDLOperation,
     ParsePropInAttrDict,
+    VarConstraint,
     VerificationContext,
     irdl_op_definition,
     opt_prop_def,
@@ -119,6 +120,26 @@ class TensorConstraint(AttrConstraint[AnyTensor]):
 
 
 ANY_TENSOR = TensorConstraint()
+
+
+@dataclass(frozen=True)
+class SameTensor(VarConstraint[AnyTensor]):
+    """
+    The one tensor type that operands and results of an op share, for its text to say once.
+
+    Whether they do share it is for `infer` to say, whose sentence names the shapes.
+    """
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if constraint_context.get_variable(self.name) is None:
+            constraint_context.set_attr_variable(self.name, attr)
+        self.constraint.verify(attr, constraint_context)
+
+    def mapping_type_vars(self, type_var_mapping: Any) -> Self:
+        return self
+
+
+SAME_TENSOR = SameTensor("T", ANY_TENSOR)
 
 
 class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import i1
-from xdsl.irdl import VarConstraint, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Commutative
 
 from fuel_dialect import dtypes
 from fuel_dialect.ops.base import (
-    ANY_TENSOR,
+    SAME_TENSOR,
     AnyTensor,
     Properties,
     TensorConstraint,
@@ -25,7 +25,7 @@ from fuel_dialect.ops.elementwise import ElementwiseOp
 class ComparisonOp(ElementwiseOp, abc.ABC):
     """Two operands of one type; the result is `i1` of their shape."""
 
-    T: ClassVar = VarConstraint("T", ANY_TENSOR)
+    T: ClassVar = SAME_TENSOR
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
 
     lhs = operand_def(T)

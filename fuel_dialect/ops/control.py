@@ -54,7 +54,7 @@ from fuel_dialect.ops.base import (
     tensor,
     tensor_type,
 )
-from fuel_dialect.traits import Container
+from fuel_dialect.traits import Container, Leaf, Transfer
 
 
 class RegionOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
@@ -268,6 +268,13 @@ class BranchOp(RegionOp):
         return op
 
 
+def check_body(where: str, op: Operation, allowed: str) -> None:
+    """Raise `VerifyException` unless an op computes: transfers, decisions and plans do not."""
+    is_plan = isinstance(op, BranchOp) or op.has_trait(Transfer) or op.has_trait(Container)
+    if is_plan or not isinstance(op, FuelOp | YieldOp):
+        raise VerifyException(f"{where}: {op.name} is not allowed in the body, which {allowed}")
+
+
 class SequenceOp(RegionOp, abc.ABC):
     """A straight sequence of ops with explicit live-ins (operands) and live-outs (results)."""
 
@@ -279,8 +286,13 @@ class SequenceOp(RegionOp, abc.ABC):
 
     def verify_(self) -> None:
         where = self.mnemonic()
+        self.verify_members()
         check_types(where, "block argument", self.body.block.args, self.inputs)
         check_types(where, "yield", terminator(self.body, YieldOp, where).operands, self.outputs)
+
+    @abc.abstractmethod
+    def verify_members(self) -> None:
+        """Raise `VerifyException` for an op that may not stand in the body."""
 
     def print_signature(self, printer: Printer) -> None:
         """Bindings, result types, attributes and body."""
@@ -312,6 +324,7 @@ class KernelOp(SequenceOp):
     elements in other places. `scan`: a loop over steps. `library`: one call per op.
     `label` names what the kernel computes. `target` is where the plan wants it; without one it runs
     where its pin says, else on the target of the arm around it, else on the topology's first.
+    The body holds ops that compute: no transfer, no decision, no kernel or run.
     """
 
     name = "fuel.kernel"
@@ -335,6 +348,10 @@ class KernelOp(SequenceOp):
                 f"kernel: unknown kind {self.kind.data!r}; use one of {', '.join(self.KINDS)}"
             )
         super().verify_()
+
+    def verify_members(self) -> None:
+        for op in self.body.block.ops:
+            check_body(f"kernel {self.label.data!r}", op, "holds ops that compute")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.kind.data} ")
@@ -366,6 +383,14 @@ class RunOp(SequenceOp):
     name = "fuel.run"
 
     target = prop_def(TargetAttr)
+
+    def verify_members(self) -> None:
+        for op in self.body.block.ops:
+            if not isinstance(op, KernelOp | YieldOp) and not op.has_trait(Leaf):
+                raise VerifyException(
+                    f"run: {op.name} is not allowed in the body, which holds kernels, constants, "
+                    "weights and iota"
+                )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" on ")
@@ -431,7 +456,8 @@ class ScanOp(RegionOp):
     Operands are initial carries, xs (stepped along axis 0) and consts; the body takes the carries,
     one slice of each x and the consts. Results are the final carries, the stacked ys and, if the
     body gives `until`, the number of steps done (a rank-0 ui32). Rows of ys that were not reached
-    are zero. Length 0 gives the initial carries and empty ys.
+    are zero. Length 0 gives the initial carries and empty ys. The body runs on one device, so it
+    holds ops that compute: no transfer, no decision, no kernel or run.
     """
 
     name = "fuel.scan"
@@ -527,12 +553,21 @@ class ScanOp(RegionOp):
             raise VerifyException(
                 f"scan: gives {', '.join(map(str, expected))}, not {', '.join(map(str, declared))}"
             )
-        for op in self.body.walk():
-            if isinstance(op, BranchOp):
-                raise VerifyException(
-                    f"scan: branch {op.id.data!r} is not allowed in the body; "
-                    "branch around the scan"
-                )
+        for op in self.body.block.ops:
+            self._verify_member(op)
+
+    def _verify_member(self, op: Operation) -> None:
+        """A scan runs as one kernel on one device, so nothing is decided or moved within."""
+        if isinstance(op, BranchOp):
+            raise VerifyException(
+                f"scan: branch {op.id.data!r} is not allowed in the body; branch around the scan"
+            )
+        if op.has_trait(Transfer):
+            raise VerifyException(
+                f"scan: {op.name} is not allowed in the body, which runs on one device; "
+                f"{op.name} what the scan reads or gives"
+            )
+        check_body("scan", op, "holds ops that compute")
 
     def _verify_inputs(self) -> None:
         args = self.body.block.args

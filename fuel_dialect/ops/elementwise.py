@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     EqAttrConstraint,
-    VarConstraint,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -29,6 +28,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, GraphError
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
+    SAME_TENSOR,
     AnyTensor,
     FuelOp,
     Properties,
@@ -62,7 +62,7 @@ class ElementwiseOp(FuelOp, abc.ABC):
 class BinaryOp(ElementwiseOp, abc.ABC):
     """Two operands of one type; the result has that type."""
 
-    T: ClassVar = VarConstraint("T", ANY_TENSOR)
+    T: ClassVar = SAME_TENSOR
 
     lhs = operand_def(T)
     rhs = operand_def(T)
@@ -74,7 +74,7 @@ class BinaryOp(ElementwiseOp, abc.ABC):
 class UnaryOp(ElementwiseOp, abc.ABC):
     """One operand; the result has its type."""
 
-    T: ClassVar = VarConstraint("T", ANY_TENSOR)
+    T: ClassVar = SAME_TENSOR
 
     input = operand_def(T)
     result = result_def(T)
@@ -393,7 +393,7 @@ class WhereOp(ElementwiseOp):
 
     name = "fuel.where"
 
-    T: ClassVar = VarConstraint("T", ANY_TENSOR)
+    T: ClassVar = SAME_TENSOR
 
     condition = operand_def(ANY_TENSOR)
     on_true = operand_def(T)
@@ -426,7 +426,7 @@ class MaskedFillOp(ElementwiseOp):
 
     name = "fuel.masked_fill"
 
-    T: ClassVar = VarConstraint("T", ANY_TENSOR)
+    T: ClassVar = SAME_TENSOR
 
     input = operand_def(T)
     mask = operand_def(ANY_TENSOR)

@@ -10,7 +10,6 @@ from typing import ClassVar, Self
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    VarConstraint,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -25,7 +24,7 @@ from xdsl.traits import Pure
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr, parse_text
 from fuel_dialect.errors import GraphError, ShapeError, UnsupportedDTypeForOp
-from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor, FuelOp, LeafOp, Properties
+from fuel_dialect.ops.base import SAME_TENSOR, AnyTensor, FuelOp, LeafOp, Properties
 from fuel_dialect.traits import MayReuse, Transfer
 
 
@@ -104,7 +103,7 @@ class TransferOp(FuelOp, abc.ABC):
     `planned` marks a transfer that a pass inserted; `fuel-strip-plan` takes it out again.
     """
 
-    T: ClassVar = VarConstraint("T", ANY_TENSOR)
+    T: ClassVar = SAME_TENSOR
 
     input = operand_def(T)
     result = result_def(T)

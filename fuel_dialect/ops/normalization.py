@@ -15,7 +15,6 @@ from xdsl.builder import Builder
 from xdsl.dialects.builtin import FloatAttr, f64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    VarConstraint,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -27,7 +26,7 @@ from xdsl.traits import Pure
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ShapeError
 from fuel_dialect.ops.base import (
-    ANY_TENSOR,
+    SAME_TENSOR,
     AnyTensor,
     FuelOp,
     Properties,
@@ -55,7 +54,7 @@ from fuel_dialect.traits import AlongAxesOp, DecomposableOp, RowWise
 class LastDimOp(FuelOp, AlongAxesOp, DecomposableOp, abc.ABC):
     """One operand of rank >= 1; each row of the result depends on the same row of it."""
 
-    T: ClassVar = VarConstraint("T", ANY_TENSOR)
+    T: ClassVar = SAME_TENSOR
     NEEDS_ELEMENTS: ClassVar[bool] = False
 
     input = operand_def(T)

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i64
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    VarConstraint,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -32,6 +31,7 @@ from fuel_dialect.errors import DTypeError, GraphError, ShapeError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
+    SAME_TENSOR,
     AnyTensor,
     FuelOp,
     Properties,
@@ -44,7 +44,7 @@ from fuel_dialect.ops.base import (
 from fuel_dialect.traits import FreeWhenContiguous, Movement, ViewOp
 
 
-class ShapeOp(FuelOp, abc.ABC):
+class ShapeOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
     """One operand, one result of its dtype."""
 
     input = operand_def(ANY_TENSOR)
@@ -53,6 +53,12 @@ class ShapeOp(FuelOp, abc.ABC):
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     traits = traits_def(Pure())
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        from fuel_dialect.merge_views import view_patterns
+
+        return view_patterns(cls)
 
 
 class LayoutOp(ShapeOp, ViewOp, abc.ABC):
@@ -189,7 +195,7 @@ class FlipOp(DimLayoutOp):
 
 
 @irdl_op_definition
-class ReshapeOp(ShapeOp, HasCanonicalizationPatternsInterface):
+class ReshapeOp(ShapeOp):
     """
     The same row-major sequence of elements in another shape.
 
@@ -222,12 +228,6 @@ class ReshapeOp(ShapeOp, HasCanonicalizationPatternsInterface):
             return (self.input,)
         return super().fold()
 
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from fuel_dialect.canonicalization import MergeReshapes
-
-        return (MergeReshapes(),)
-
 
 @irdl_op_definition
 class ContiguizeOp(ShapeOp):
@@ -237,7 +237,7 @@ class ContiguizeOp(ShapeOp):
 
     traits = traits_def(FreeWhenContiguous())
 
-    T: ClassVar = VarConstraint("T", ANY_TENSOR)
+    T: ClassVar = SAME_TENSOR
     input = operand_def(T)
     result = result_def(T)
     assembly_format = "$input attr-dict `:` type($result)"

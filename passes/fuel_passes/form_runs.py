@@ -18,6 +18,7 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.traits import Leaf
 from fuel_passes.form_kernels import form_kernels
+from fuel_passes.order import reused_values
 from fuel_passes.outline import Outliner, erase_dead, is_leaf
 from fuel_passes.plan.residency import default_target, target_of
 from fuel_passes.plan.topology import resolve
@@ -94,6 +95,11 @@ class _Run:
     def __init__(self, target: TargetAttr):
         self.target = target
         self.kernels: list[KernelOp] = []
+        self.reads: set[SSAValue] = set()
+
+    def add(self, kernel: KernelOp) -> None:
+        self.kernels.append(kernel)
+        self.reads.update(kernel.operands)
 
     def make(self, before: Operation) -> None:
         outliner = Outliner(is_leaf)
@@ -112,10 +118,12 @@ def _segments(
     """
     One run for each target between two decisions.
 
-    The depth of a value counts the decisions and transfers on the way to it. Kernels of one depth
-    on one target cannot depend on one another through anything else, so they are one run.
+    The depth of a value counts the decisions, the transfers and the changes of target on the way to
+    it. Kernels of one depth on one target cannot depend on one another through anything else, so
+    they are one run. What may take over a buffer is as deep as those who read it before.
     """
-    depth: dict[SSAValue, int] = {}
+    depth: dict[SSAValue, tuple[int, TargetAttr | None]] = {}
+    read: dict[SSAValue, int] = {}
     levels: list[tuple[dict[TargetAttr, _Run], list[Operation]]] = []
 
     def level(index: int) -> tuple[dict[TargetAttr, _Run], list[Operation]]:
@@ -126,15 +134,21 @@ def _segments(
     for op in block.ops:
         if op.has_trait(Leaf) or op.has_trait(IsTerminator):
             continue
-        own = max((depth.get(operand, 0) for operand in op.operands), default=0)
+        target = target_of(op, default, targets) if isinstance(op, KernelOp) else None
+        own = 0
+        for operand in op.operands:
+            level_of, made_on = depth.get(operand, (0, target))
+            is_elsewhere = made_on is not None and target is not None and made_on != target
+            own = max(own, level_of + is_elsewhere)
+        own = max([own, *(read.get(value, 0) for value in reused_values(op))])
+        read.update((operand, max(own, read.get(operand, 0))) for operand in op.operands)
         runs, others = level(own)
-        if isinstance(op, KernelOp):
-            target = target_of(op, default, targets)
-            runs.setdefault(target, _Run(target)).kernels.append(op)
+        if isinstance(op, KernelOp) and target is not None:
+            runs.setdefault(target, _Run(target)).add(op)
         else:
             others.append(op)
             own += 1
-        depth.update((result, own) for result in op.results)
+        depth.update((result, (own, target)) for result in op.results)
     for runs, others in levels:
         yield from runs.values()
         yield from others
@@ -152,7 +166,7 @@ def _chains(block: Block, default: TargetAttr, targets: tuple[TargetAttr, ...]) 
         if op.has_trait(Leaf) or op.has_trait(IsTerminator):
             continue
         if not isinstance(op, KernelOp):
-            if run is not None and any(o.owner in run.kernels for o in op.operands):
+            if run is not None and _waits_for(op, run):
                 yield run
                 run = None
             yield op
@@ -162,9 +176,16 @@ def _chains(block: Block, default: TargetAttr, targets: tuple[TargetAttr, ...]) 
             yield run
             run = None
         run = run or _Run(target)
-        run.kernels.append(op)
+        run.add(op)
     if run is not None:
         yield run
+
+
+def _waits_for(op: Operation, run: _Run) -> bool:
+    """Whether an op reads what a run gives, or may take over the buffer of what it reads."""
+    if any(value in run.reads for value in reused_values(op)):
+        return True
+    return any(operand.owner in run.kernels for operand in op.operands)
 
 
 def _extends(run: _Run, kernel: KernelOp, target: TargetAttr) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -14,7 +15,7 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.traits import Leaf, Transfer
-from fuel_passes.order import direct_dependencies, reorder
+from fuel_passes.order import direct_dependencies, reorder, reused_values
 from fuel_passes.walk import plan_blocks
 
 
@@ -46,9 +47,19 @@ def order_runs(block: Block) -> None:
         op: [d for d in dict.fromkeys(direct_dependencies(op, block)) if d not in fixed]
         for op in items
     }
+    _add_readers(items, before)
     order = alternating(items, before)
     leaves = [op for op in ends if op.has_trait(Leaf)]
     reorder(block, [*leaves, *order, *(op for op in ends if op not in set(leaves))])
+
+
+def _add_readers(items: list[Operation], before: dict[Operation, list[Operation]]) -> None:
+    """What may take over a buffer stays behind those who read it before."""
+    place = {op: index for index, op in enumerate(items)}
+    for op in items:
+        readers = [use.operation for value in reused_values(op) for use in value.uses]
+        earlier = [r for r in readers if place.get(r, len(items)) < place[op]]
+        before[op] = list(dict.fromkeys([*before[op], *earlier]))
 
 
 def device_of(op: Operation) -> TargetAttr | None:
@@ -72,25 +83,48 @@ def alternating(
     for op in reversed(items):
         for earlier in before[op]:
             weight[earlier] = max(weight[earlier], weight[op])
-    place = {op: index for index, op in enumerate(items)}
     waiting = {op: len(before[op]) for op in items}
     after: dict[Operation, list[Operation]] = {op: [] for op in items}
     for op in items:
         for earlier in before[op]:
             after[earlier].append(op)
-    ready = [op for op in items if not waiting[op]]
+    ready = _Ready(items, weight)
+    for op in items:
+        if not waiting[op]:
+            ready.push(op)
     order: list[Operation] = []
-    while ready:
-        last = device_of(order[-1]) if order else None
-
-        def key(op: Operation, last: TargetAttr | None = last) -> tuple[int, bool, int]:
-            return -weight[op], bool(order) and device_of(op) == last, place[op]
-
-        chosen = min(ready, key=key)
-        ready.remove(chosen)
+    while (chosen := ready.pop()) is not None:
         order.append(chosen)
         for later in after[chosen]:
             waiting[later] -= 1
             if not waiting[later]:
-                ready.append(later)
+                ready.push(later)
     return order
+
+
+class _Ready:
+    """Items that may come next, a heap for each device: the choice is among the first of each."""
+
+    def __init__(self, items: list[Operation], weight: dict[Operation, int]):
+        self._items = items
+        self._key = {op: (-weight[op], place) for place, op in enumerate(items)}
+        self._heaps: dict[TargetAttr | None, list[tuple[int, int]]] = {}
+        self._last: list[TargetAttr | None] = []
+        """The device of the item before; nothing in front of the first."""
+
+    def push(self, op: Operation) -> None:
+        heapq.heappush(self._heaps.setdefault(device_of(op), []), self._key[op])
+
+    def pop(self) -> Operation | None:
+        """The next item; None where no more are ready."""
+        firsts = [
+            (heap[0][0], device in self._last, heap[0][1], device)
+            for device, heap in self._heaps.items()
+            if heap
+        ]
+        if not firsts:
+            return None
+        *_, place, device = min(firsts, key=lambda first: first[:3])
+        heapq.heappop(self._heaps[device])
+        self._last = [device]
+        return self._items[place]

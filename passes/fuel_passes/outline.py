@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from fuel_dialect.ops.base import ConstOp, Properties
 from fuel_dialect.ops.control import SequenceOp, YieldOp
@@ -39,6 +39,7 @@ class Outliner:
         self._body = Block()
         self._inside: dict[SSAValue, SSAValue] = {}
         self._inputs: list[SSAValue] = []
+        self._arguments: list[BlockArgument] = []
         self._prologue: list[Operation] = []
         self._members: list[Operation] = []
         self._sequence: list[Operation] = []
@@ -47,12 +48,9 @@ class Outliner:
     def add(self, op: Operation) -> None:
         """Take an op in; values of ops added before stay as they are."""
         inside = self._inside
-        for index, operand in enumerate(op.operands):
-            mapped = inside.get(operand)
-            if mapped is None:
-                mapped = self._bring_in(operand)
-            if mapped is not operand:
-                op.operands[index] = mapped
+        mapped = [inside.get(operand) or self._bring_in(operand) for operand in op.operands]
+        if any(new is not old for new, old in zip(mapped, op.operands, strict=True)):
+            op.operands = mapped
         for result in op.results:
             inside[result] = result
         self._members.append(op)
@@ -80,8 +78,10 @@ class Outliner:
         return inner
 
     def _argument(self, value: SSAValue) -> SSAValue:
-        argument = self._body.insert_arg(value.type, len(self._inputs))
+        # the block gets its arguments at once: each `insert_arg` would copy the ones before
+        argument = BlockArgument(value.type, self._body, len(self._arguments))
         argument.name_hint = value.name_hint
+        self._arguments.append(argument)
         self._inputs.append(value)
         self._inside[value] = argument
         return argument
@@ -131,6 +131,7 @@ class Outliner:
             op.detach()
         self._body.add_ops([*self._prologue, *self._sequence])
         inner = [*outputs, *(self.bring_in(v) for v in yielded)]
+        self._body._args = tuple(self._arguments)  # pyright: ignore[reportPrivateUsage]
         outer = [*outputs, *yielded]
         new = kind.create(
             operands=self._inputs,

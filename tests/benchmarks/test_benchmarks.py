@@ -71,6 +71,24 @@ def test_targets_are_judged_by_the_median(finished: tuple[str, dict[str, Any], s
         assert f"{word}  {target['measurement']}: {target['text']}" in printed
 
 
+def test_the_plan_of_a_decoder_is_measured_pass_by_pass(tmp_path: Path) -> None:
+    done = run("--quick", "--rounds=1", "--out", str(tmp_path), "--only=planning")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob("*.json")
+    content = json.loads(path.read_text())
+    (workload,) = content["workloads"]
+    whole, *passes = workload["seconds"]
+    assert whole == "fuel-optimize"
+    assert passes[0] == " 1 fuel-strip-plan"
+    assert passes[-1] == f"{len(passes):2} fuel-order-runs"
+    assert {"fuel-plan", "fuel-fork-placements"} <= {name.split()[-1] for name in passes}
+    assert "a decoder of 24 layers, 970 ops" in workload["title"]
+    (target,) = content["targets"]
+    assert (target["limit"], target["to"]) == (0.6, None)
+    assert target["ratio"] == workload["seconds"][whole]
+    assert "24 layers for three devices: at most 0.6 s; measured " in done.stdout
+
+
 def test_the_file_names_no_place_or_machine(finished: tuple[str, dict[str, Any], str]) -> None:
     _, content, text = finished
     assert content["machine"]["cores"] >= 1

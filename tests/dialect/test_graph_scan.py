@@ -203,6 +203,18 @@ def test_the_loop_runs_the_body_once_when_built(g):
             fuel.InvalidScan,
             "not allowed in the body",
         ),
+        (
+            lambda c, x: (c.copy("cuda:0"), None),
+            {"length": 2},
+            fuel.InvalidScan,
+            "copy: a copy is not allowed in the body of a scan, which runs on one device",
+        ),
+        (
+            lambda c, x: (c.move("cuda:0"), None),
+            {"length": 2},
+            fuel.InvalidScan,
+            "move what the scan reads or gives",
+        ),
         (lambda c, x: (c.graph.input((2,)), None), {"length": 2}, fuel.GraphError, "outside"),
     ],
 )

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from agreement import main as program
+from fuel_dialect.context import parse_module
 from fuel_passes.explain import explain, main
 from fuel_passes.pipeline import OptimizePass
 
+NESTED = Path(__file__).parents[2] / "examples" / "nested_branch.mlir"
 T = "tensor<512x512xf32>"
 HEAVY = f"""
 %0 = fuel.matmul %x, %x : {T}, {T} -> {T}
@@ -52,6 +54,18 @@ def test_a_refusal_says_why_and_one_target_alone_is_marked():
     assert vulkan.refused == "no kernel for exp (f64) -> f64"
     assert "one target alone can run it" in str(found)
     assert f"refused: {vulkan.refused}" in str(found)
+
+
+def test_kernels_in_arms_are_explained_below_their_arm():
+    """Those of a segment for another device are the items, and are not said twice."""
+    text = str(explain(parse_module(NESTED.read_text()), OptimizePass(topology="cpu+h100")))
+    _, *decisions = text.split("  decision ")
+    counts = [
+        (words.split()[0], words.count("reduction "), words.count("cuda:0/triton "))
+        for words in decisions
+    ]
+    assert counts == [("softmax", 2, 2), ("softmax/1/divide", 2, 2), ("d1", 0, 1)]
+    assert "         0 reduction softmax_last_dim\n           * cpu/numpy " in decisions[0]
 
 
 def test_the_command_prints_text_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

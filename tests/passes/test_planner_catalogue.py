@@ -5,12 +5,13 @@ The planner tests of `planner-and-runs.md` section 4, under their names, and its
 In fuel a kernel is priced on every device that serves it before anything is placed; there are no
 callbacks, so what a test of the catalogue does with one is done here with prices, a machine and
 sources. A device without a kernel has no price. What is *in* the module (constants, views, copies
-and moves, missing kernels) is tested with `fuel-plan`. Left out: 18 (nothing is enumerated lazily,
-so there is nothing not to call) and 44 to 50 (telemetry is of the runtime).
+and moves, missing kernels) is tested with `fuel-plan`. Telemetry of the planner (44 to 50) is what
+`fuel-explain` says: nothing is collected while planning, and who wants to know plans once more.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,12 +25,15 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.branches import BACKENDS
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
-from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_passes.explain import explain
+from fuel_passes.explain.reports import FunctionReport
 from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan.candidates import candidates_for, measurement_key
 from fuel_passes.plan.filters import FilterRejected, Requirement, bit_stable, sift, strided
 from fuel_passes.plan.frontier import Entry, frontier, ranked
@@ -145,16 +149,26 @@ def test_compile_plan_legacy_single_backend_uses_target_backend():
     assert placed(planned(f"%r = fuel.neg %x : {F}", None)) == [("neg", "None")]
 
 
-@pytest.mark.parametrize("transfer", ["copy", "move"])
-def test_compile_plan_skips_op_copy_and_move_nodes(transfer: str):
-    """15 and 16: a transfer is no kernel, and what reads it is drawn to where it brings it."""
-    module = planned(
+def transferred(transfer: str) -> ModuleOp:
+    """What reads a transfer is drawn to where it brings the value."""
+    return planned(
         f"""
         %0 = fuel.{transfer} %x to #fuel.device<vulkan:0> : {F}
         %r = fuel.neg %0 : {F}""",
         "cpu+vulkan",
         device="vulkan",
     )
+
+
+def test_compile_plan_skips_op_copy_nodes():
+    """A transfer is no kernel."""
+    module = transferred("copy")
+    assert placed(module) == [("neg", "vulkan:0/kompute")]
+    assert sum(isinstance(op, TransferOp) for op in module.walk()) == 1
+
+
+def test_compile_plan_skips_op_move_nodes():
+    module = transferred("move")
     assert placed(module) == [("neg", "vulkan:0/kompute")]
     assert sum(isinstance(op, TransferOp) for op in module.walk()) == 1
 
@@ -239,6 +253,13 @@ def test_compile_plan_fallback_admits_off_device_candidate():
     neighbour = Node(1, (0,), {"cuda:0": 10})
     found = place([add(cpu=100), neighbour], flat(5, "cpu", "cuda:0"), {1: "cuda:0"})
     assert found.assignment == {0: "cpu", 1: "cuda:0"}
+
+
+def test_compile_plan_fallback_not_consulted_when_pinned_has_impl():
+    """Every price is known beforehand; where a pin is served, those elsewhere count for nothing."""
+    alone, beside = add_on(5, add(100, pin="cpu")), add_on(5, add(100, 1, pin="cpu"))
+    assert alone.assignment == beside.assignment == {0: "cpu"}
+    assert alone.total_ns == beside.total_ns == 100
 
 
 def test_compile_plan_fallback_denied_for_destructive_ops():
@@ -438,3 +459,74 @@ def test_two_devices_of_one_kind_are_two_devices():
     topology: Topology = flat(1_000, "cuda:0", "cuda:1")
     node = Node(0, (Source("x", "cuda:1"),), {"cuda:0": 10, "cuda:1": 10})
     assert place([node], topology).assignment == {0: "cuda:1"}
+
+
+def explained(body: str, dtype: str = "f64") -> FunctionReport:
+    """What `fuel-explain` says of a function on a host and a Vulkan device, which has no f64."""
+    type = f"tensor<3x{dtype}>"
+    module = main(f"%x: {type}", type, f"{body.replace('T', type)}\nfunc.return %r : {type}")
+    return explain(module, OptimizePass(topology="cpu+vulkan")).functions[0]
+
+
+EXP = "%r = fuel.exp %x : T"
+
+
+def test_generic_only_cell_emits_one_aggregated_miss_through_compile_plan():
+    """The one item that one target alone could run is marked, and says what the other lacks."""
+    (item,) = explained(EXP).items
+    assert item.only_one
+    (why,) = {c.refused for c in item.candidates if c.refused}
+    assert why == "no kernel for exp (f64) -> f64"
+
+
+def test_telemetry_off_emits_nothing_and_does_not_change_the_plan(
+    caplog: pytest.LogCaptureFixture,
+):
+    source = main(f"%x: {F}", F, f"%r = fuel.exp %x : {F}\nfunc.return %r : {F}")
+    plain, told = source.clone(), source.clone()
+    pipeline = OptimizePass(topology="cpu+vulkan")
+    with caplog.at_level(logging.INFO, "fuel"):
+        pipeline.apply(make_context(), plain)
+        explain(told, pipeline)
+    assert str(plain) == str(told)
+    assert caplog.records == []
+
+
+def test_specialized_winner_emits_no_miss():
+    (item,) = explained(EXP, "f32").items
+    assert not item.only_one
+    assert sum(candidate.chosen for candidate in item.candidates) == 1
+
+
+def test_detailed_dispatch_record_emitted_with_per_candidate_judge_latency():
+    """Each candidate has its own price; one that is refused has none, which is not 0."""
+    (served,), (refused,) = explained(EXP, "f32").items, explained(EXP).items
+    prices = {c.target: c.price_ns for c in served.candidates}
+    assert all(price is not None and price > 0 for price in prices.values())
+    assert len(set(prices.values())) == 2
+    assert [c.price_ns is None for c in refused.candidates if c.refused] == [True]
+
+
+def test_coarse_dispatch_record_has_no_candidates():
+    """The plan itself is the record: its runs name the winner, and nothing of what lost."""
+    module = main(f"%x: {F}", F, f"%r = fuel.exp %x : {F}\nfunc.return %r : {F}")
+    OptimizePass(topology="cpu+vulkan").apply(make_context(), module)
+    (run,) = (op for op in module.walk() if isinstance(op, RunOp))
+    assert str(run.target) == "cpu/numpy"
+    assert set(run.properties) == {"target"}
+
+
+def test_telemetry_off_emits_no_dispatch_record(capfd: pytest.CaptureFixture[str]):
+    planned(f"%r = fuel.exp %x : {F}", "cpu+vulkan")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_structure_key_operand_slice_folds_in_the_output():
+    """The key of a measurement has the operands in order and then the result."""
+    body = f"%0 = fuel.gt %x, %y : {F} -> tensor<3xi1>\nfunc.return %0 : tensor<3xi1>"
+    module = main(f"%x: {F}, %y: {F}", "tensor<3xi1>", body)
+    FormKernelsPass().apply(make_context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    key = key_of(kernel, TargetAttr.of("cpu", "numpy"))
+    assert key.dtypes == ("f32", "f32", "i1")
+    assert key.shape_class == (2, 2, 2)

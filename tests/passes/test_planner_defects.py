@@ -2,7 +2,7 @@
 """
 The defects of `planner-and-runs.md` section 6 that concern the planner, X-1 to X-10 and X-20 to
 X-22: one test each, with what fuel does instead. X-11 to X-19 and X-23 to X-25 are about runs and
-routes; regions with their own results make most of them impossible.
+routes: `tests/runtime/test_run_catalogue.py`.
 """
 
 from __future__ import annotations

@@ -135,3 +135,21 @@ def test_properties_of_another_type_and_too_many_dims_are_refused(line: str):
             f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{line}\n"
             "func.return %x : tensor<4xf32>\n}"
         )
+
+
+def test_a_scan_may_carry_and_read_floats_of_several_types():
+    """No op in its body mixes them, so any target that serves those serves the scan."""
+    module = main(
+        "%x: tensor<f32>, %k: tensor<1xf64>",
+        "(tensor<f32>, tensor<2x1xf64>)",
+        """
+        %c, %y = fuel.scan init(%s = %x : tensor<f32>) consts(%e = %k : tensor<1xf64>)
+            length 2 -> (tensor<f32>, tensor<2x1xf64>) {
+          %t = fuel.neg %s : tensor<f32>
+          fuel.scan_yield carry(%t : tensor<f32>) ys(%e : tensor<1xf64>)
+        }
+        func.return %c, %y : tensor<f32>, tensor<2x1xf64>""",
+    )
+    OptimizePass(topology="cpu+h100").apply(CONTEXT, module)
+    carry, rows = evaluate(module, np.float32(1.5), np.array([2.0]))
+    assert (float(carry), rows.tolist()) == (1.5, [[2.0], [2.0]])

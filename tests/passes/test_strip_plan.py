@@ -143,24 +143,6 @@ def test_planned_transfers_vanish_and_pins_and_the_stamp_stay():
     assert "fuel.topology" in module.attributes
 
 
-def test_it_goes_into_scan_bodies():
-    module = main(
-        X,
-        S,
-        f"""
-        %i = fuel.const 0.0 : f32 -> {S}
-        %c = fuel.scan init(%s = %i : {S}) xs(%r = %x : {T}) length 3 -> {S} {{
-          %k = fuel.kernel pointwise "add"(%a = %s : {S}, %b = %r : {S}) -> {S} {{
-            %0 = fuel.add %a, %b : {S}
-            fuel.yield %0 : {S}
-          }}
-          fuel.scan_yield carry(%k : {S})
-        }}
-        func.return %c : {S}""",
-    )
-    assert names(strip(module)) == ["const", "scan", "add", "scan_yield"]
-
-
 def test_long_plans_are_no_problem():
     body = "\n".join(
         f'%k{n + 1} = fuel.kernel pointwise "neg"(%a{n} = %k{n} : {T}) -> {T} {{\n'

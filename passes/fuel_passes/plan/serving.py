@@ -110,7 +110,7 @@ def source_serves(
         return False
     operands, results = types
     for known in (target.element_types, source.element_types):
-        if known is not None and not (known.issuperset(operands) and known.issuperset(results)):
+        if known is not None and any(t not in known for t in (*operands, *results)):
             return False
     if target.mixed_floats or len(operands) < 2 or isinstance(op, RegionOp):
         return True

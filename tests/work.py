@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How much work a call is, in lines of Python run: the same on every machine and at any load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+def lines_run(call: Callable[[], Any]) -> int:
+    """The lines that a call runs, each turn of a loop counted."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def growth(prepare: Callable[[int], Callable[[], Any]], size: int) -> float:
+    """
+    How many times the work of one size four times that size is: 4 where work is linear.
+
+    `prepare` makes what is measured; its own work does not count.
+    """
+    return lines_run(prepare(4 * size)) / lines_run(prepare(size))
