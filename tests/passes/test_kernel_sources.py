@@ -262,3 +262,17 @@ def test_what_has_no_price_never_wins_but_serves_where_it_is_wanted():
         assert [k.target for k in kernels(module)] == [None]
         PlanPass(topology="cpu+vulkan", device="vulkan").apply(CONTEXT, module)
         assert [str(k.target) for k in kernels(module)] == ["vulkan:0/kompute"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_by_the_model_no_library_call_is_cheaper_than_a_tiled_loop(program: Program):
+    """So that plans change where something was measured, and nowhere else."""
+    module = program.module.clone()
+    FormKernelsPass().apply(CONTEXT, module)
+    found = candidates_for(PRESETS["cpu"])
+    for kernel in kernels(module):
+        tiles, *others = found.of(kernel)
+        assert tiles.refusal or all(
+            (c.price_ns or 0) >= (tiles.price_ns or 0) for c in others if c.refusal is None
+        )

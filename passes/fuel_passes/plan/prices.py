@@ -241,14 +241,14 @@ def _iterated(op: Operation) -> int:
     return elements_of(op.operands[0] if along else op.results[0])
 
 
-def _bytes_read(argument: SSAValue) -> int:
+def _bytes_read(value: SSAValue) -> int:
     """What a kernel reads of an argument: all of it, or only what its views show."""
-    shown = 0
-    for use in argument.uses:
+    whole, shown = size_of(tensor_type(value)), 0
+    for use in value.uses:
         reader = use.operation
-        is_view = isinstance(reader, ViewOp)
-        shown += size_of(tensor_type(reader.results[0] if is_view else argument))
-    return min(shown, size_of(tensor_type(argument)))
+        is_view = isinstance(reader, ViewOp) or reader.has_trait(FreeWhenContiguous)
+        shown += _bytes_read(reader.results[0]) if is_view else whole
+    return min(shown, whole)
 
 
 def _kernel(op: Operation, target: TargetDescription) -> int:
