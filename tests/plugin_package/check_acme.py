@@ -155,8 +155,7 @@ def test_without_plugins_the_program_stays_as_written() -> None:
 def test_targets_without_a_rule_are_refused() -> None:
     explanation = str(explain(parse_module(CHAIN), OptimizePass(topology="cpu+vulkan")))
     lines = [line for line in explanation.splitlines() if "vulkan:0/kompute " in line]
-    assert lines
-    assert all("refused: it has no kernel for" in line for line in lines)
+    assert "refused: it has no kernel for" in lines[0]
 
 
 def test_an_op_pinned_to_a_target_without_a_rule_is_decomposed() -> None:
