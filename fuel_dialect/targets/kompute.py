@@ -9,7 +9,7 @@ precision is what Vulkan promises of a sine: 2^-11, which is 2^13 units in the l
 from __future__ import annotations
 
 from fuel_dialect.targets.description import KernelSource, TargetDescription
-from fuel_dialect.targets.limits import LargestBuffer, ScanBody
+from fuel_dialect.targets.limits import MOST_LAUNCHES, LargestBuffer, ScanSteps
 
 LARGEST_BUFFER = LargestBuffer(128 * 2**20, "the maxStorageBufferRange of common drivers")
 
@@ -20,7 +20,7 @@ DESCRIPTION = TargetDescription(
         KernelSource(
             "shaders",
             ("pointwise", "reduction", "matmul", "movement", "scan"),
-            limits=(LARGEST_BUFFER, ScanBody()),
+            limits=(LARGEST_BUFFER, ScanSteps(MOST_LAUNCHES)),
             ulps=8_192,
         ),
     ),

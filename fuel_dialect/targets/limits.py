@@ -12,9 +12,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
-from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.traits import Elementwise, FreeWhenContiguous, Leaf, ViewOp
+
+MOST_LAUNCHES = 1 << 16
+"""A run of more launches would take longer to record than anybody waits."""
 
 
 class Limit(Protocol):
@@ -43,23 +46,48 @@ class LargestBuffer:
 
 
 @dataclass(frozen=True)
-class ScanBody:
-    """A scan is made only if its body holds ops of some traits, views and leaves, no others."""
+class ScanSteps:
+    """
+    A scan has a fixed number of steps.
 
-    traits: tuple[type, ...] = (Elementwise,)
+    One with an elementwise body is one kernel, however long. Another is recorded step by step, each
+    step some launches; it holds no scan of its kind, and takes no more than `launches` of them.
+    """
+
+    launches: int
 
     def refusal(self, kernel: KernelOp) -> str | None:
         for scan in kernel.body.block.ops:
-            for op in scan.body.block.ops if isinstance(scan, ScanOp) else ():
-                if not self._allows(op):
-                    name = op.mnemonic() if isinstance(op, FuelOp) else op.name
-                    return f"scan-body: no scans with {name} in their body"
+            if isinstance(scan, ScanOp):
+                return self._refused(scan)
         return None
 
-    def _allows(self, op: Operation) -> bool:
-        if isinstance(op, ViewOp) or any(op.has_trait(trait) for trait in self.traits):
-            return True
-        return any(op.has_trait(trait) for trait in (IsTerminator, Leaf, FreeWhenContiguous))
+    def _refused(self, scan: ScanOp) -> str | None:
+        if scan.end.until is not None:
+            return "scan-steps: no scans that end at `until`"
+        if _is_elementwise(scan):
+            return None
+        ops = [op for op in scan.body.block.ops if not _is_free(op)]
+        if any(isinstance(op, ScanOp) and not _is_elementwise(op) for op in ops):
+            return "scan-steps: no scan in a scan, unless its body is elementwise"
+        launches = scan.steps * len(ops)
+        if launches > self.launches:
+            return (
+                f"scan-steps: {launches:,} launches, for {scan.steps:,} steps of {len(ops)} ops; "
+                f"{self.launches:,} are allowed"
+            )
+        return None
+
+
+def _is_elementwise(scan: ScanOp) -> bool:
+    return all(op.has_trait(Elementwise) or _is_free(op) for op in scan.body.block.ops)
+
+
+def _is_free(op: Operation) -> bool:
+    """Whether an op is no work of its own: a view, a leaf, the end of a body."""
+    if isinstance(op, ViewOp):
+        return True
+    return any(op.has_trait(trait) for trait in (IsTerminator, Leaf, FreeWhenContiguous))
 
 
 def _values(kernel: KernelOp) -> Iterator[SSAValue]:

@@ -9,7 +9,7 @@ priced as a loop of launches.
 from __future__ import annotations
 
 from fuel_dialect.targets.description import KernelSource, TargetDescription
-from fuel_dialect.targets.limits import ScanBody
+from fuel_dialect.targets.limits import MOST_LAUNCHES, ScanSteps
 
 DESCRIPTION = TargetDescription(
     name="triton",
@@ -18,7 +18,7 @@ DESCRIPTION = TargetDescription(
         KernelSource(
             "generated",
             ("pointwise", "reduction", "matmul", "movement", "scan"),
-            limits=(ScanBody(),),
+            limits=(ScanSteps(MOST_LAUNCHES),),
         ),
     ),
     bytes_per_ns=400.0,

@@ -24,6 +24,7 @@ from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.base import AnyTensor, ConstOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, YieldOp
 from fuel_dialect.ops.memory import IotaOp, WeightOp
+from fuel_dialect.targets.limits import MOST_LAUNCHES
 from fuel_dialect.traits import Leaf
 from fuel_lowering.forms import Form, form_of, is_pointwise_scan
 from fuel_lowering.kernels import (
@@ -35,9 +36,6 @@ from fuel_lowering.kernels import (
     WeightUse,
 )
 from fuel_passes.form_kernels import form_kernels
-
-MOST_LAUNCHES = 1 << 16
-"""A run of more launches would take longer to record than anybody waits."""
 
 ALIGNMENT = 16
 """Bytes that buffers begin at a multiple of."""

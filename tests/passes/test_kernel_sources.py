@@ -168,29 +168,49 @@ def test_a_buffer_that_is_too_large_for_a_shader_is_refused_with_the_reason():
 
 
 SCAN = """
-%y = fuel.scan init(%c = %x : tensor<4x4xf32>) length 3 -> (tensor<4x4xf32>) {{
-  %0 = {body}
-  fuel.scan_yield carry(%0 : tensor<4x4xf32>)
+%y = fuel.scan init(%c = %x : tensor<4x4xf32>) length {steps} -> ({results}) {{
+  {body}
+  fuel.scan_yield carry(%0 : tensor<4x4xf32>) {end}
 }}
 func.return %y : tensor<4x4xf32>"""
+EXP = "%0 = fuel.exp %c : tensor<4x4xf32>"
+SQUARE = "%0 = fuel.matmul %c, %c : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>"
+INNER = """%0 = fuel.scan init(%d = %c : tensor<4x4xf32>) length 2 -> (tensor<4x4xf32>) {
+  %1 = fuel.matmul %d, %d : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  fuel.scan_yield carry(%1 : tensor<4x4xf32>)
+}"""
 
 
 @pytest.mark.parametrize(
-    ("body", "refusal"),
+    ("steps", "body", "refusal"),
     [
-        ("fuel.exp %c : tensor<4x4xf32>", None),
+        (10**6, EXP, None),
+        (48, SQUARE, None),
+        (2**16, SQUARE, None),
         (
-            "fuel.matmul %c, %c : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>",
-            "scan-body: no scans with matmul in their body",
+            2**16 + 1,
+            SQUARE,
+            "scan-steps: 65,537 launches, for 65,537 steps of 1 ops; 65,536 are allowed",
         ),
+        (3, INNER, "scan-steps: no scan in a scan, unless its body is elementwise"),
     ],
 )
-def test_a_gpu_makes_scans_of_elementwise_bodies(body: str, refusal: str | None):
-    module = formed(SCAN.format(body=body), "tensor<4x4xf32>")
+def test_a_gpu_makes_scans_of_so_many_launches(steps: int, body: str, refusal: str | None):
+    text = SCAN.format(steps=steps, body=body, end="", results="tensor<4x4xf32>")
+    module = formed(text, "tensor<4x4xf32>")
     (tiles, library, generated) = candidates(module, "cpu+h100")
     assert generated.refusal == refusal
     assert tiles.refusal is None
     assert library.refusal == ("it runs pointwise, reduction, matmul, library kernels, not scan")
+
+
+def test_a_gpu_makes_no_scan_that_ends_by_itself():
+    until = "%stop = fuel.const true -> tensor<i1>\n" + EXP
+    text = SCAN.format(
+        steps=3, body=until, end="until %stop : tensor<i1>", results="tensor<4x4xf32>, tensor<ui32>"
+    ).replace("%y =", "%y, %n =")
+    (_, _, generated) = candidates(formed(text, "tensor<4x4xf32>"), "cpu+h100")
+    assert generated.refusal == "scan-steps: no scans that end at `until`"
 
 
 # Bounds.
