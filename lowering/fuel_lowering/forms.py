@@ -243,7 +243,7 @@ def form_of(kernel: KernelOp, name: str) -> Form:
     if kind == "scan":
         return _scan_form(kernel, name)
     expand_rows(block)
-    if kind == "matmul":
+    if any(isinstance(op, MatmulOp) for op in block.ops):
         return _matmul_form(kernel, name)
     if any(isinstance(op, AlongAxesOp) for op in block.ops):
         return _row_form(kernel, name)

@@ -23,6 +23,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.base import AnyTensor, ConstOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, YieldOp
+from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.memory import IotaOp, WeightOp
 from fuel_dialect.targets.limits import MOST_LAUNCHES
 from fuel_dialect.traits import Leaf
@@ -125,6 +126,7 @@ class _Lowering:
     def lower(self) -> DeviceRun:
         run = self.run.clone()
         block = run.body.block
+        take_out_factors(block)
         for index, argument in enumerate(block.args):
             self.places[argument] = self._buffer("input", argument, index)
         outputs = self._outputs(block)
@@ -337,6 +339,7 @@ class _Steps:
             )
         hoist_leaves(scan)
         form_kernels(scan.body.block)
+        take_out_factors(scan.body.block)
         self.emitted: dict[tuple[KernelOp, frozenset[int], frozenset[int]], Emitted] = {}
         self.turns: dict[SSAValue, tuple[_Place, _Place]] = {}
 
@@ -528,6 +531,35 @@ def writing_kernel(value: SSAValue, block: Block) -> Written:
     body.add_op(YieldOp.create(operands=[known[value]]))
     arguments = (source,) if is_argument else ()
     return Written(_movement("write", arguments, body), arguments)
+
+
+def take_out_factors(block: Block) -> None:
+    """Constants that a product multiplies stand before its kernel: its factors lie in memory."""
+    for kernel in list(block.ops):
+        if not isinstance(kernel, KernelOp):
+            continue
+        products = [op for op in kernel.body.block.ops if isinstance(op, MatmulOp)]
+        factors = [_root(operand) for product in products for operand in product.operands]
+        for leaf in dict.fromkeys(v.owner for v in factors if isinstance(v.owner, Operation)):
+            _take_out(leaf, kernel, block)
+
+
+def _root(value: SSAValue) -> SSAValue:
+    """What a chain of views begins with."""
+    while isinstance(value.owner, Operation) and value.owner.operands:
+        value = value.owner.operands[0]
+    return value
+
+
+def _take_out(leaf: Operation, kernel: KernelOp, block: Block) -> None:
+    outside = leaf.clone()
+    block.insert_op_before(outside, kernel)
+    kernel.operands = [*kernel.operands, outside.results[0]]
+    inner = kernel.body.block
+    argument = inner.insert_arg(leaf.results[0].type, len(inner.args))
+    leaf.results[0].replace_all_uses_with(argument)
+    leaf.detach()
+    leaf.erase()
 
 
 def hoist_leaves(scan: ScanOp) -> None:
