@@ -76,8 +76,8 @@ PRIMITIVES = frozenset(
 What a language writes. `div` is of floats, `idiv` of integers: toward zero, never by 0, nor MIN by
 -1. `maximum` and `minimum` of floats give NaN if either is NaN. `rint` is to nearest even.
 `round_bf16` and `round_f16` round an f32 to nearest even and widen it again. `bits` are those of an
-f32 as ui32, `from_bits` the inverse; `shl`, `shr` (with zeros), `band` and `bor` are of ui32 and
-i32. `to_*` convert between registers: to an integer from a float that fits, else by wrapping.
+f32 as ui32, `from_bits` the inverse; `shl`, `shr` (with zeros; with the sign
+of an i32), `band` and `bor` are of ui32 and i32. `to_*` convert between registers: to an integer from a float that fits, else by wrapping.
 """
 
 
@@ -378,14 +378,20 @@ def _gelu_tanh(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
 
 
 def _powi(code: Code, op: ops.PowiOp, xs: Sequence[Term]) -> Term:
+    """By repeated squaring; floats are rounded once, at the end, and integers wrapped as they go."""
     (x,) = xs
     exponent = int_value(op.exponent)
     result, factor, left = code.number(1, x), x, abs(exponent)
+
+    def product(a: Term, b: Term) -> Term:
+        wide = code.apply("mul", a, b)
+        return wide if x.is_float else code.settle(wide)
+
     while left:
         if left % 2:
-            result = code.settle(code.apply("mul", result, factor))
+            result = product(result, factor)
         left //= 2
-        factor = code.settle(code.apply("mul", factor, factor)) if left else factor
+        factor = product(factor, factor) if left else factor
     return result if exponent >= 0 else _recip(code, op, [result])
 
 
