@@ -43,7 +43,10 @@ PASSES = {
     "fuel-optimize": ("fuel_passes.pipeline", "OptimizePass"),
 }
 
-TARGETS = {"fuel-numpy": ("fuel_lowering.numpy.target", "NumpyTarget")}
+TARGETS = {
+    "fuel-numpy": ("fuel_lowering.numpy.target", "NumpyTarget"),
+    "fuel-triton": ("fuel_lowering.triton.target", "TritonTarget"),
+}
 
 FUEL_UNIVERSE = Universe(
     all_dialects={name: _lazy(*where) for name, where in DIALECTS.items()},

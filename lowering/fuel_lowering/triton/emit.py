@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The emitter of Triton kernels: which writer takes which form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuel_dialect.errors import LoweringError
+from fuel_lowering.forms import Form, MapForm, MatmulForm, RowForm, ScanForm
+from fuel_lowering.runs import Emitted
+from fuel_lowering.triton.map import emit_map
+from fuel_lowering.triton.matmul import emit_matmul
+from fuel_lowering.triton.rows import emit_rows
+from fuel_lowering.triton.scan import emit_scan
+from fuel_lowering.triton.source import POINTEES
+
+
+@dataclass(frozen=True)
+class TritonEmitter:
+    """
+    Writes Triton kernels.
+
+    `allow_tf32` lets products of f32 use the tensor cores, which keep 10 bits of each factor.
+    """
+
+    allow_tf32: bool = False
+    target: str = "triton"
+
+    def emit(self, form: Form) -> Emitted:
+        """The kernels of a form. Raises `LoweringError` for an element type Triton lacks."""
+        for value in (*form.loads, *form.results):
+            dtype = form.dtype(value)
+            if dtype.name not in POINTEES:
+                raise LoweringError(
+                    f"{form.name}: a Triton kernel takes elements of {', '.join(POINTEES)}, "
+                    f"got {dtype}"
+                )
+        if isinstance(form, MapForm):
+            return emit_map(form)
+        if isinstance(form, RowForm):
+            return emit_rows(form)
+        if isinstance(form, MatmulForm):
+            return emit_matmul(form, "tf32" if self.allow_tf32 else "ieee")
+        assert isinstance(form, ScanForm)
+        return emit_scan(form)

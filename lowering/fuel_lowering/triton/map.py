@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Pointwise and movement kernels: one block of points a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from fuel_dialect.layout import Layout, row_major_strides
+from fuel_dialect.ops.base import int_value, tensor_type
+from fuel_dialect.ops.indexing import IndexingOp, IndexSelectOp
+from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.traits import Movement
+from fuel_lowering.forms import MapForm
+from fuel_lowering.indexing import needs_64_bits
+from fuel_lowering.runs import CHECK, Emitted, EmittedLaunch
+from fuel_lowering.scalars import Term
+from fuel_lowering.triton.language import typed
+from fuel_lowering.triton.writer import (
+    STATUS,
+    Access,
+    Axis,
+    KernelWriter,
+    hint_of,
+    power_of_two,
+)
+
+BLOCK = 1024
+"""Points of a program: 8 elements for each of 128 threads."""
+
+BYTES_BLOCK = 2048
+"""The same where an element is a byte, of which 16 make a load."""
+
+WARP_POINTS = 256
+
+
+def emit_map(form: MapForm) -> Emitted:
+    """One kernel, one launch; none where there is no point."""
+    points = prod(form.shape)
+    if not points:
+        return Emitted((), ())
+    writer = MapWriter(form)
+    kernel, slots = writer.write()
+    grid = (-(-points // writer.block_size), 1, 1)
+    return Emitted((kernel,), (EmittedLaunch(0, slots, (), grid),))
+
+
+class MapWriter(KernelWriter):
+    """Writes the kernel of a `MapForm`."""
+
+    def __init__(self, form: MapForm):
+        self.points = prod(form.shape)
+        layouts = [load.layout for load in form.loads.values()]
+        super().__init__(form, wide=needs_64_bits(self.points, layouts))
+        self.shape = form.shape
+        narrowest = min(form.dtype(v).itemsize for v in (*form.loads, *form.results))
+        self.block_size = min(power_of_two(self.points), BYTES_BLOCK if narrowest == 1 else BLOCK)
+        self.axis = Axis("i")
+        self.checks = 0
+
+    def write(self):
+        self.axis = point_axis(self, self.block_size, self.points)
+        for op in self.form.ops:
+            if op.has_trait(Movement):
+                self.values[op.results[0]] = MOVEMENTS[type(op)](self, op)
+            else:
+                self.evaluate([op])
+        for number, value in enumerate(self.form.results):
+            at = self.at(Layout.contiguous(self.shape), whole=True)
+            self.store(self.result_slot(number), at, self.value(value))
+        warps = max(1, min(4, self.block_size // WARP_POINTS))
+        return self.finish((("num_warps", warps),))
+
+    def at(self, layout: Layout, whole: bool = False) -> Access:
+        """Where a layout over the shape lies."""
+        return self.place([(self.axis, layout)], layout.offset, whole)
+
+    def where(self, value: SSAValue) -> Access:
+        return self.at(self.form.loads[value].layout)
+
+    def coordinate(self, dim: int) -> str:
+        """The coordinate of the points along an axis of the shape, as a name."""
+        step, extent = row_major_strides(self.shape)[dim], self.shape[dim]
+        text = self.axis.index if step == 1 else f"{self.axis.index} // {step}"
+        return self.let("at", text if dim == 0 else f"{text} % {extent}")
+
+
+def point_axis(writer: KernelWriter, block: int, points: int) -> Axis:
+    """The points of a program, counted in row-major order."""
+    writer.code.taken.add("i")
+    writer.line(f"i = {writer.program(0, block)} + tl.arange(0, {block})")
+    return Axis("i", "" if points % block == 0 else writer.let("live", f"i < {points}"))
+
+
+# Movement.
+
+
+def _concat(writer: MapWriter, op: Operation) -> Term:
+    """Each operand where the coordinate along `dim` is in it, from the last to the first."""
+    dim = int_value(op.properties["dim"])
+    at = writer.coordinate(dim)
+    parts: list[tuple[int, Term]] = []
+    start = 0
+    for operand in op.operands:
+        extent = tensor_type(operand).get_shape()[dim]
+        if extent:
+            inside = f"(({at} >= {start}) & ({at} < {start + extent}))"
+            parts.append((start + extent, _part(writer, operand, dim, start, inside)))
+        start += extent
+    _, joined = parts[-1]
+    for end, part in reversed(parts[:-1]):
+        mask = Term(writer.let("before", f"{at} < {end}"), part.dtype)
+        joined = writer.code.select(mask, part, joined)
+    return joined
+
+
+def _part(writer: MapWriter, operand: SSAValue, dim: int, start: int, inside: str) -> Term:
+    """An operand of a concat, which begins at `start`."""
+    load = writer.form.loads.get(operand)
+    if load is None:
+        term = writer.value(operand)
+        return Term(typed(term.text, term.register), term.dtype)
+    layout = load.layout
+    over = Layout(writer.shape, layout.strides, layout.offset - start * layout.strides[dim])
+    access = writer.at(over)
+    if is_constant(access):
+        access = Access(f"{access.offset} + i * 0")
+    dtype = writer.form.dtype(operand)
+    return writer.load(load.argument, access & inside, dtype, hint_of(operand))
+
+
+def _indexed(writer: MapWriter, op: Operation) -> Term:
+    """The data at an index in range; an index out of range is told, and gives 0."""
+    assert isinstance(op, IndexingOp)
+    form, dim = writer.form, int_value(op.dim)
+    extent = tensor_type(op.input).get_shape()[dim]
+    index = _indices(writer, op, dim)
+    inside = writer.let("inside", f"{index.text} < {_ui32(extent)}")
+    _tell(writer, inside)
+    load = form.loads.get(op.input)
+    if load is None:
+        return writer.value(op.input)
+    layout, stride = load.layout, load.layout.strides[dim]
+    strides = (*layout.strides[:dim], 0, *layout.strides[dim + 1 :])
+    access = writer.at(Layout(writer.shape, strides, layout.offset))
+    row = writer.let("row", f"{index.text}.to({'tl.int64' if writer.wide else 'tl.int32'})")
+    moved = Access(f"{access.offset} + {row} * {stride}", access.mask) & inside
+    return writer.load(
+        load.argument, moved & writer.axis.mask, form.dtype(op.input), hint_of(op.input)
+    )
+
+
+def _indices(writer: MapWriter, op: IndexingOp, dim: int) -> Term:
+    """The index of each point, as a block."""
+    form = writer.form
+    load = form.loads.get(op.indices)
+    if load is None:
+        return _as_block(writer, writer.value(op.indices))
+    layout = load.layout
+    if isinstance(op, IndexSelectOp):
+        steps = [layout.strides[0] if axis == dim else 0 for axis in range(len(writer.shape))]
+        layout = Layout(writer.shape, tuple(steps), layout.offset)
+    access = writer.at(layout)
+    index = writer.load(load.argument, access, form.dtype(op.indices), hint_of(op.indices))
+    return _as_block(writer, index) if is_constant(access) else index
+
+
+def _as_block(writer: MapWriter, index: Term) -> Term:
+    text = f"{index.text} + tl.zeros(({writer.block_size},), tl.uint32)"
+    return writer.code.let(text, index.dtype, "index")
+
+
+def is_constant(access: Access) -> bool:
+    """Whether all points of a block read one element."""
+    return access.offset.lstrip("-").isdigit()
+
+
+def _ui32(number: int) -> str:
+    return f"tl.full((), {number}, tl.uint32)"
+
+
+def _tell(writer: MapWriter, inside: str) -> None:
+    """Write the number of the op to the status, unless an earlier op's is there."""
+    status = writer.parameter(STATUS, writes=True)
+    outside = writer.let("outside", f"(i < {writer.points}) & ~{inside}")
+    number = f"{CHECK} + {writer.checks}" if writer.checks else CHECK
+    writer.checks += 1
+    writer.line("if tl.max(outside.to(tl.int32), 0) > 0:".replace("outside", outside))
+    writer.line(f"    tl.atomic_cas({status}, 0, {number})")
+
+
+MOVEMENTS: dict[type[Operation], Callable[[MapWriter, Operation], Term]] = {
+    ConcatOp: _concat,
+    **{op: _indexed for op in IndexingOp.__subclasses__()},
+}
