@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+What every target that launches kernels computes, against the reference.
+
+Each op in each element type that the target declares, views as operands of each form of kernel,
+special values, scans, random programs, and the examples. A kernel that touches memory outside its
+buffers, or writes to what it reads, fails here too (`targets.execute`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from make_weights import weights_of
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from agreement import assert_close as assert_results_close
+from agreement import main
+from fuel_dialect import dtypes
+from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.errors import IndexOutOfRange, LoweringError
+from fuel_dialect.ops import indexing
+from fuel_dialect.ops.base import FuelOp
+from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.reference.interpreter import evaluate
+from fuel_dialect.reference.precision import Array
+from fuel_passes.pipeline import OptimizePass
+from op_samples import COMPUTING, Sample, samples_of, values
+from ops_on_arrays import arrays, floats, same_bits
+from programs import Program, programs
+from run_ops import assert_close, module_of, tolerance, types_of
+from targets import LAUNCHERS, run_on
+
+TARGETS = sorted(LAUNCHERS)
+SOURCES = Path(__file__).parent / "runs"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FEW = 3
+"""Samples of an op in one element type; the tests of the NumPy target take them all."""
+
+some = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+
+each_target = pytest.mark.parametrize("target", TARGETS)
+
+
+def declared(target: str) -> tuple[str, ...]:
+    """The element types that a target declares."""
+    return import_module(f"fuel_dialect.targets.{target}").DESCRIPTION.dtypes
+
+
+def optimized(module: ModuleOp, **options: Any) -> ModuleOp:
+    copy = module.clone()
+    OptimizePass(**options).apply(make_context(), copy)
+    return copy
+
+
+def check(
+    target: str,
+    module: ModuleOp,
+    arguments: Sequence[Array],
+    allowed: tuple[float, float] | None = None,
+    weights: dict[str, Array] | None = None,
+) -> tuple[Array, ...]:
+    """Run a module, optimised where it has no runs yet, and compare with the reference."""
+    with np.errstate(all="ignore"):
+        want = evaluate(module, *arguments, weights=weights or {})
+    got = run_on(target, optimized(module), arguments, weights or {})
+    for g, w in zip(got, want, strict=True):
+        assert_close(g, w, *(allowed or tolerance(*arguments)))
+    return got
+
+
+def f32_main(arguments: str, results: str, body: str) -> ModuleOp:
+    """`agreement.main`, of text where `<2x3>` is short for `tensor<2x3xf32>`."""
+    return main(*(_SHORT.sub(_spelled, text) for text in (arguments, results, body)))
+
+
+_SHORT = re.compile(r"(?<!\w)<([\dx]*)>")
+
+
+def _spelled(match: re.Match[str]) -> str:
+    return f"tensor<{match[1]}x f32>".replace("x f32", "xf32" if match[1] else "f32")
+
+
+# Ops.
+
+
+def few_samples(op: type[FuelOp], dtype: str, target: str) -> Iterator[Sample]:
+    """The first, a middle and the last of the small samples of types that the target has."""
+    samples = [s for s in samples_of(op)[0](op, dtype) if _is_small(s) and _is_known(s, target)]
+    step = max(-(-len(samples) // FEW), 1)
+    return islice(reversed(samples[::-1][::step]), FEW)
+
+
+def _is_small(sample: Sample) -> bool:
+    return sum(array.size for array in sample.arrays) <= 2000
+
+
+def _is_known(sample: Sample, target: str) -> bool:
+    types = [*types_of(sample.arrays), *sample.declared]
+    return all(dtypes.of_type(type).name in declared(target) for type in types)
+
+
+def run_sample(target: str, op: type[FuelOp], sample: Sample) -> None:
+    def build(*operands: Any) -> FuelOp:
+        return op.make(*operands, declared=sample.declared, **sample.properties)
+
+    module = module_of(types_of(sample.arrays), build)
+    with np.errstate(all="ignore"):
+        want = evaluate(module, *sample.arrays)
+    for g, w in zip(run_on(target, module, sample.arrays), want, strict=True):
+        assert_close(g, w, *tolerance(*sample.arrays))
+
+
+@each_target
+@pytest.mark.parametrize("op", COMPUTING, ids=lambda op: op.mnemonic())
+def test_an_op_in_every_element_type_equals_the_reference(op: type[FuelOp], target: str):
+    for dtype in samples_of(op)[1]:
+        for sample in few_samples(op, dtype, target):
+            run_sample(target, op, sample)
+
+
+@each_target
+def test_casts_between_all_element_types(target: str):
+    names = declared(target)
+    for source in names:
+        text = "\n".join(
+            f"%{i} = fuel.cast %x : tensor<40x{_type(source)}> -> tensor<40x{_type(name)}>"
+            for i, name in enumerate(names)
+        )
+        types = ", ".join(f"tensor<40x{_type(name)}>" for name in names)
+        ends = ", ".join(f"%{i}" for i in range(len(names)))
+        module = main(
+            f"%x: tensor<40x{_type(source)}>",
+            f"({types})",
+            f"{text}\nfunc.return {ends} : {types}",
+        )
+        x = values(source, (40,))
+        with np.errstate(all="ignore"):
+            want = evaluate(module, x)
+        for g, w in zip(run_on(target, optimized(module), [x]), want, strict=True):
+            assert same_bits(g, w)
+
+
+def _type(name: str) -> str:
+    return str(dtypes.BY_NAME[name].type)
+
+
+EXACT = ("neg", "abs", "sign", "relu", "step", "floor", "sqr", "recip")
+
+
+@each_target
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@settings(max_examples=10)
+@given(data=st.data())
+def test_any_bits_of_floats(target: str, dtype: str, data: st.DataObject):
+    """NaN, infinities, both zeros and subnormals come out as the reference says, bit for bit."""
+    x, y = data.draw(arrays(dtype, (40,))), data.draw(arrays(dtype, (40,)))
+    type = f"tensor<40x{_type(dtype)}>"
+    binary = ("add", "sub", "mul", "div")
+    lines = [f"%{name} = fuel.{name} %x : {type}" for name in EXACT]
+    lines += [f"%{name} = fuel.{name} %x, %y : {type}" for name in binary]
+    names = [f"%{name}" for name in (*EXACT, *binary)]
+    types = ", ".join([type] * len(names))
+    body = "\n".join([*lines, f"func.return {', '.join(names)} : {types}"])
+    module = main(f"%x: {type}, %y: {type}", f"({types})", body)
+    with np.errstate(all="ignore"):
+        want = evaluate(module, x, y)
+    for name, g, w in zip(names, run_on(target, optimized(module), [x, y]), want, strict=True):
+        assert same_bits(g, w), name
+
+
+# Views, as operands of each form.
+
+
+VIEWS = """
+  %t = fuel.transpose %x : <6x8> -> <8x6>
+  %f = fuel.flip %t {dim = 0 : i64} : <8x6> -> <8x6>
+  %s = fuel.slice %f {dim = 1 : i64, start = 1 : i64, length = 5 : i64} : <8x6> -> <8x5>
+  %r = fuel.slice %y {dim = 0 : i64, start = 2 : i64, length = 1 : i64} : <3x5> -> <1x5>
+  %b = fuel.broadcast_to %r : <1x5> -> <8x5>
+"""
+
+FORMS: dict[str, tuple[str, str]] = {
+    "map": ("%z = fuel.mul %s, %b : <8x5>", "8x5xf32"),
+    "rows": ("%z = fuel.softmax_last_dim %s : <8x5>", "8x5xf32"),
+    "columns": (
+        "%p = fuel.sub %s, %b : <8x5>\n"
+        "%z = fuel.argmin_dim %p {dim = 0 : i64} : <8x5> -> tensor<5xui32>",
+        "5xui32",
+    ),
+    "all": ("%z = fuel.sum_all %s : <8x5> -> <>", "f32"),
+    "repeated": (
+        "%z = fuel.sum_dim %b {dim = 0 : i64} : <8x5> -> <5>",
+        "5xf32",
+    ),
+    "matmul": (
+        "%u = fuel.transpose %b : <8x5> -> <5x8>\n"
+        "%m = fuel.matmul %s, %u : <8x5>, <5x8> -> <8x8>\n"
+        "%w = fuel.slice %x {dim = 0 : i64, start = 3 : i64, length = 1 : i64} : <6x8> -> <1x8>\n"
+        "%v = fuel.broadcast_to %w : <1x8> -> <8x8>\n"
+        "%z = fuel.add %m, %v : <8x8>",
+        "8x8xf32",
+    ),
+    "constant_factor": (
+        "%c = fuel.const 2.0 : f32 -> <5x4>\n%z = fuel.matmul %s, %c : <8x5>, <5x4> -> <8x4>",
+        "8x4xf32",
+    ),
+    "concat": (
+        "%c = fuel.const 7.0 : f32 -> <8x2>\n"
+        "%z = fuel.concat %s, %c, %b {dim = 1 : i64} : <8x5>, <8x2>, <8x5> -> <8x12>",
+        "8x12xf32",
+    ),
+    "write": ("%z = fuel.contiguize %s : <8x5>", "8x5xf32"),
+    "reshape": ("%z = fuel.reshape %s : <8x5> -> <4x10>", "4x10xf32"),
+    "scan": (
+        "%h, %z = fuel.scan init(%c = %r1 : <5>) xs(%a = %s : <8x5>) length 8 reverse"
+        " -> (<5>, <8x5>) {\n"
+        "%n = fuel.add %c, %a : <5>\n"
+        "fuel.scan_yield carry(%n : <5>) ys(%n : <5>)\n}",
+        "8x5xf32",
+    ),
+}
+
+
+@each_target
+@pytest.mark.parametrize("form", FORMS)
+def test_views_are_read_where_they_lie(form: str, target: str):
+    text, result = FORMS[form]
+    squeezed = "%r1 = fuel.squeeze %r {dim = 0 : i64} : <1x5> -> <5>"
+    module = f32_main(
+        "%x: <6x8>, %y: <3x5>",
+        f"tensor<{result}>",
+        f"{VIEWS}\n{squeezed}\n{text}\nfunc.return %z : tensor<{result}>",
+    )
+    check(target, module, [floats("f32", (6, 8)), floats("f32", (3, 5), 1)])
+
+
+# Indices.
+
+
+@each_target
+@pytest.mark.parametrize("op", [indexing.IndexSelectOp, indexing.GatherOp])
+def test_an_index_out_of_range_is_told_with_its_op(op: type[FuelOp], target: str):
+    shape = "3" if op is indexing.IndexSelectOp else "1x3"
+    result = "3x3" if op is indexing.IndexSelectOp else "1x3"
+    name = op.mnemonic()
+    lines = [
+        "%a = fuel.index_select %x, %ok {dim = 0 : i64} : <4x3>, tensor<2xui32> -> <2x3>",
+        f"%b = fuel.{name} %x, %i {{dim = 0 : i64}} "
+        f": <4x3>, tensor<{shape}xui32> -> tensor<{result}xf32>",
+        f"func.return %a, %b : <2x3>, tensor<{result}xf32>",
+    ]
+    module = f32_main(
+        f"%x: <4x3>, %ok: tensor<2xui32>, %i: tensor<{shape}xui32>",
+        f"(<2x3>, tensor<{result}xf32>)",
+        "\n".join(lines),
+    )
+    x, ok = floats("f32", (4, 3)), np.array([0, 3], np.uint32)
+    extents = tuple(int(e) for e in shape.split("x"))
+    for wrong in (4, 2**31, 2**32 - 1):
+        indices = np.array([0, wrong, 3], np.uint32).reshape(extents)
+        with pytest.raises(IndexOutOfRange, match=name):
+            run_on(target, optimized(module), [x, ok, indices])
+    check(target, module, [x, ok, np.array([1, 3, 0], np.uint32).reshape(extents)])
+
+
+# Long rows, and many.
+
+
+LONG = 40_000
+
+
+@each_target
+@pytest.mark.parametrize("rows", [1, 3])
+def test_long_rows_shared_by_programs(rows: int, target: str):
+    type = f"tensor<{rows}x{LONG}xf32>"
+    module = f32_main(
+        f"%x: {type}",
+        f"(tensor<{rows}xui32>, {type}, tensor<{rows}xf32>, tensor<{rows}xf32>)",
+        f"%a = fuel.argmax_dim %x {{dim = 1 : i64}} : {type} -> tensor<{rows}xui32>\n"
+        f"%s = fuel.softmax_last_dim %x : {type}\n"
+        f"%m = fuel.mean_dim %x {{dim = 1 : i64}} : {type} -> tensor<{rows}xf32>\n"
+        f"%l = fuel.min_dim %x {{dim = 1 : i64}} : {type} -> tensor<{rows}xf32>\n"
+        f"func.return %a, %s, %m, %l "
+        f": tensor<{rows}xui32>, {type}, tensor<{rows}xf32>, tensor<{rows}xf32>",
+    )
+    x = floats("f32", (rows, LONG))
+    x[:, 30_000] = x[:, 39_999] = 9
+    got = check(target, module, [x], (2e-5, 1e-6))
+    assert (got[0] == 30_000).all()
+    x[0, 35_000] = x[0, 36_000] = np.nan
+    got = check(target, module, [x], (2e-5, 1e-6))
+    assert got[0][0] == 35_000
+    assert np.isnan(got[3][0])
+
+
+@each_target
+def test_sums_over_everything_and_of_long_columns(target: str):
+    module = f32_main(
+        "%x: tensor<20000x3xi32>, %y: <3000x40>",
+        "(tensor<i32>, tensor<3xi32>, <40>)",
+        "%a = fuel.sum_all %x : tensor<20000x3xi32> -> tensor<i32>\n"
+        "%b = fuel.sum_dim %x {dim = 0 : i64} : tensor<20000x3xi32> -> tensor<3xi32>\n"
+        "%c = fuel.max_dim %y {dim = 0 : i64} : <3000x40> -> <40>\n"
+        "func.return %a, %b, %c : tensor<i32>, tensor<3xi32>, <40>",
+    )
+    check(target, module, [values("i32", (20000, 3)), floats("f32", (3000, 40))])
+
+
+@each_target
+def test_long_rows_that_are_many_are_read_in_chunks(target: str):
+    type = "tensor<130x17001xbf16>"
+    module = f32_main(
+        f"%x: {type}",
+        f"{type}",
+        f"%s = fuel.softmax_last_dim %x : {type}\nfunc.return %s : {type}",
+    )
+    check(target, module, [floats("bf16", (130, 17001), scale=4)])
+
+
+# Scans.
+
+
+@each_target
+def test_a_scan_of_elementwise_steps_is_one_kernel_and_others_are_steps(target: str):
+    module = f32_main(
+        "%x: <5x4>, %h: <4>, %w: <4x4>",
+        "(<4>, <4>, <5x4>, <1x4>, <5x1x4>)",
+        """
+  %k = fuel.const 3.0 : f32 -> <4>
+  %p, %q, %ys = fuel.scan init(%a = %h : <4>, %b = %k : <4>) xs(%x_t = %x : <5x4>)
+      length 5 -> (<4>, <4>, <5x4>) {
+    %n = fuel.add %b, %x_t : <4>
+    fuel.scan_yield carry(%b, %a : <4>, <4>) ys(%n : <4>)
+  }
+  %row = fuel.unsqueeze %h {dim = 0 : i64} : <4> -> <1x4>
+  %xr = fuel.unsqueeze %x {dim = 1 : i64} : <5x4> -> <5x1x4>
+  %l, %zs = fuel.scan init(%a = %row : <1x4>) xs(%x_t = %xr : <5x1x4>) consts(%m = %w : <4x4>)
+      length 5 reverse -> (<1x4>, <5x1x4>) {
+    %d = fuel.matmul %a, %m : <1x4>, <4x4> -> <1x4>
+    %n = fuel.add %d, %x_t : <1x4>
+    fuel.scan_yield carry(%n : <1x4>) ys(%a : <1x4>)
+  }
+  func.return %p, %q, %ys, %l, %zs : <4>, <4>, <5x4>, <1x4>, <5x1x4>
+""",
+    )
+    arguments = [floats("f32", shape, seed) for seed, shape in enumerate([(5, 4), (4,), (4, 4)])]
+    check(target, module, arguments, (1e-5, 1e-6))
+
+
+@each_target
+@pytest.mark.parametrize("body", ["elementwise", "product"])
+def test_a_scan_of_no_steps_gives_its_initial_carry(target: str, body: str):
+    product = "%n = fuel.matmul %c, %x_t : <4x4>, <4x4> -> <4x4>"
+    line = "%n = fuel.add %c, %x_t : <4x4>" if body == "elementwise" else product
+    module = f32_main(
+        "%x: <0x4x4>, %h: <4x4>",
+        "(<4x4>, <0x4x4>)",
+        "%l, %ys = fuel.scan init(%c = %h : <4x4>) xs(%x_t = %x : <0x4x4>) length 0"
+        f" -> (<4x4>, <0x4x4>) {{\n{line}\n"
+        "fuel.scan_yield carry(%n : <4x4>) ys(%n : <4x4>)\n}\n"
+        "func.return %l, %ys : <4x4>, <0x4x4>",
+    )
+    h = floats("f32", (4, 4))
+    got = check(target, module, [np.zeros((0, 4, 4), np.float32), h])
+    assert same_bits(got[0], h)
+
+
+# Whole programs.
+
+
+@each_target
+@some
+@given(program=programs())
+def test_random_programs(target: str, program: Program):
+    module = optimized(program.module, variants="keep")
+    want = evaluate(program.module, *program.arguments, weights=program.weights)
+    try:
+        got = run_on(target, module, program.arguments, program.weights)
+    except LoweringError as error:
+        assert "until" in str(error) or "scan inside" in str(error)
+        hypothesis.reject()
+    assert_results_close(got, want)
+
+
+def arguments_of(module: ModuleOp) -> list[Array]:
+    """Arrays for `main`: indices small, the rest ordinary numbers."""
+    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
+    return [_argument(type, seed) for seed, type in enumerate(function.function_type.inputs)]
+
+
+def _argument(type: Any, seed: int) -> Array:
+    name, shape = dtypes.of_type(type).name, tuple(type.get_shape())
+    rng = np.random.default_rng(seed)
+    if name == "ui32":
+        return rng.integers(0, 3, shape, np.uint32)
+    return rng.random(shape) < 0.5 if name == "i1" else floats(name, shape, seed)
+
+
+@each_target
+@pytest.mark.parametrize("path", sorted(SOURCES.glob("*.mlir")), ids=lambda p: p.stem)
+def test_the_runs_of_the_numpy_target(path: Path, target: str):
+    module = parse_module(path.read_text())
+    arguments = arguments_of(module)
+    uses = [op for op in module.walk() if isinstance(op, WeightOp)]
+    weights = {op.key.data: _argument(op.result.type, 50 + i) for i, op in enumerate(uses)}
+    allowed = max((2e-5, 1e-5), tolerance(*arguments))
+    want = evaluate(module, *arguments, weights=weights)
+    for g, w in zip(run_on(target, module, arguments, weights), want, strict=True):
+        assert_close(g, w, *allowed)
+
+
+SMALLER = {"gated_recurrent_cell": ("48", "3"), "selective_scan": ("128x", "5x")}
+"""What is replaced in the text of an example, so that it has fewer steps."""
+
+
+def example(path: Path) -> ModuleOp:
+    text = path.read_text()
+    old, new = SMALLER.get(path.stem, ("", ""))
+    text = text.replace(old, new) if old else text
+    return parse_module(text.replace("length 128", "length 5") if old == "128x" else text)
+
+
+@each_target
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.mlir")), ids=lambda p: p.stem)
+def test_an_example_runs_wholly_on_the_target(path: Path, target: str):
+    module = example(path)
+    check(target, module, arguments_of(module), (1e-4, 1e-5), weights_of(module))
