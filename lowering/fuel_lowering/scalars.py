@@ -76,8 +76,9 @@ PRIMITIVES = frozenset(
 What a language writes. `div` is of floats, `idiv` of integers: toward zero, never by 0, nor MIN by
 -1. `maximum` and `minimum` of floats give NaN if either is NaN. `rint` is to nearest even.
 `round_bf16` and `round_f16` round an f32 to nearest even and widen it again. `bits` are those of an
-f32 as ui32, `from_bits` the inverse; `shl`, `shr` (with zeros; with the sign
-of an i32), `band` and `bor` are of ui32 and i32. `to_*` convert between registers: to an integer from a float that fits, else by wrapping.
+f32 as ui32, `from_bits` the inverse; `shl`, `shr` (with zeros; with the sign of an i32), `band` and
+`bor` are of ui32 and i32. `to_*` convert between registers: to an integer from a float that fits,
+else by wrapping.
 """
 
 
@@ -378,7 +379,7 @@ def _gelu_tanh(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
 
 
 def _powi(code: Code, op: ops.PowiOp, xs: Sequence[Term]) -> Term:
-    """By repeated squaring; floats are rounded once, at the end, and integers wrapped as they go."""
+    """By repeated squaring; floats are rounded once at the end, integers are wrapped as they go."""
     (x,) = xs
     exponent = int_value(op.exponent)
     result, factor, left = code.number(1, x), x, abs(exponent)
