@@ -29,9 +29,10 @@ from agreement import assert_close as assert_results_close
 from agreement import main
 from fuel_dialect import dtypes
 from fuel_dialect.context import make_context, parse_module
-from fuel_dialect.errors import IndexOutOfRange, LoweringError
+from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.ops import indexing
 from fuel_dialect.ops.base import FuelOp
+from fuel_dialect.ops.control import ScanOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
@@ -42,7 +43,8 @@ from programs import Program, programs
 from run_ops import assert_close, module_of, tolerance, types_of
 from targets import LAUNCHERS, run_on
 
-TARGETS = sorted(LAUNCHERS)
+MARKS = {"kompute": [pytest.mark.needs_vulkan]}
+TARGETS = [pytest.param(name, marks=MARKS.get(name, [])) for name in sorted(LAUNCHERS)]
 SOURCES = Path(__file__).parent / "runs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FEW = 3
@@ -380,17 +382,21 @@ def test_a_scan_of_no_steps_gives_its_initial_carry(target: str, body: str):
 # Whole programs.
 
 
+def _is_left_to_the_cpu(module: ModuleOp) -> bool:
+    """Whether a scan ends early, or holds a scan that is no single kernel."""
+    scans = [op for op in module.walk() if isinstance(op, ScanOp)]
+    inner = [s for scan in scans for s in scan.body.walk() if isinstance(s, ScanOp)]
+    return any(s.end.until is not None for s in scans) or bool(inner)
+
+
 @each_target
 @some
 @given(program=programs())
 def test_random_programs(target: str, program: Program):
     module = optimized(program.module, variants="keep")
     want = evaluate(program.module, *program.arguments, weights=program.weights)
-    try:
-        got = run_on(target, module, program.arguments, program.weights)
-    except LoweringError as error:
-        assert "until" in str(error) or "scan inside" in str(error)
-        hypothesis.reject()
+    hypothesis.assume(not _is_left_to_the_cpu(module))
+    got = run_on(target, module, program.arguments, program.weights)
     assert_results_close(got, want)
 
 

@@ -51,17 +51,17 @@ class MapWriter(KernelWriter):
     """Writes the kernel of a `MapForm`."""
 
     def __init__(self, form: MapForm):
-        self.points = prod(form.shape)
+        self.count = prod(form.shape)
         layouts = [load.layout for load in form.loads.values()]
-        super().__init__(form, wide=needs_64_bits(self.points, layouts))
+        super().__init__(form, wide=needs_64_bits(self.count, layouts))
         self.shape = form.shape
         narrowest = min(form.dtype(v).itemsize for v in (*form.loads, *form.results))
-        self.block_size = min(power_of_two(self.points), BYTES_BLOCK if narrowest == 1 else BLOCK)
+        self.block_size = min(power_of_two(self.count), BYTES_BLOCK if narrowest == 1 else BLOCK)
         self.axis = Axis("i")
         self.checks = 0
 
     def write(self):
-        self.axis = point_axis(self, self.block_size, self.points)
+        self.axis = point_axis(self, self.block_size, self.count)
         for op in self.form.ops:
             if op.has_trait(Movement):
                 self.values[op.results[0]] = MOVEMENTS[type(op)](self, op)
@@ -90,7 +90,7 @@ class MapWriter(KernelWriter):
 def point_axis(writer: KernelWriter, block: int, points: int) -> Axis:
     """The points of a program, counted in row-major order."""
     writer.code.taken.add("i")
-    writer.line(f"i = {writer.program(0, block)} + tl.arange(0, {block})")
+    writer.line(f"i = {writer.points(block, points)}")
     return Axis("i", "" if points % block == 0 else writer.let("live", f"i < {points}"))
 
 
@@ -184,7 +184,7 @@ def _ui32(number: int) -> str:
 def _tell(writer: MapWriter, inside: str) -> None:
     """Write the number of the op to the status, unless an earlier op's is there."""
     status = writer.parameter(STATUS, writes=True)
-    outside = writer.let("outside", f"(i < {writer.points}) & ~{inside}")
+    outside = writer.let("outside", f"(i < {writer.count}) & ~{inside}")
     number = f"{CHECK} + {writer.checks}" if writer.checks else CHECK
     writer.checks += 1
     writer.line("if tl.max(outside.to(tl.int32), 0) > 0:".replace("outside", outside))

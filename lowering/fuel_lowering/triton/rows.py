@@ -216,7 +216,7 @@ class RowWriter(KernelWriter):
     def begin(self) -> None:
         """The rows of the program, and what is known of them before any pass."""
         high, rows = self.tiling.rows, self.rows_form.rows
-        self.line(f"r = {self.program(0, high)} + tl.arange(0, {high})[:, None]")
+        self.line(f"r = {self.points(high, rows, '[:, None]')}")
         self.rows = Axis("r", "" if rows % high == 0 else self.let("in_rows", f"r < {rows}"))
         self.evaluate(self.rows_form.prologue)
 

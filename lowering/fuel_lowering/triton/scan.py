@@ -38,19 +38,19 @@ class ScanWriter(KernelWriter):
     """Writes the kernel of a `ScanForm`."""
 
     def __init__(self, form: ScanForm):
-        self.points = prod(form.shape)
-        stacked = Layout((form.length, self.points), (self.points, 1))
+        self.count = prod(form.shape)
+        stacked = Layout((form.length, self.count), (self.count, 1))
         layouts = [stacked, *(_all_steps(form, value) for value in form.loads)]
-        super().__init__(form, wide=needs_64_bits(self.points * form.length, layouts))
+        super().__init__(form, wide=needs_64_bits(self.count * form.length, layouts))
         self.scan = form
-        self.block_size = min(power_of_two(self.points), BLOCK)
+        self.block_size = min(power_of_two(self.count), BLOCK)
         self.axis = Axis("i")
         self.code.taken |= {"i", "step", "at_step"}
         self.known_blocks: set[SSAValue] = set()
 
     def write(self) -> tuple[DeviceKernel, tuple[int, ...]]:
         form = self.scan
-        self.axis = point_axis(self, self.block_size, self.points)
+        self.axis = point_axis(self, self.block_size, self.count)
         carries = self._begin()
         read = {v for op in form.ops for v in op.operands}
         for value in form.loads:
@@ -94,7 +94,7 @@ class ScanWriter(KernelWriter):
             self.evaluate(form.ops)
             for number, (kind, index) in enumerate(form.sources):
                 if kind == "y":
-                    at = Access(f"i + {self._times(self.points)}", self.axis.mask)
+                    at = Access(f"i + {self._times(self.count)}", self.axis.mask)
                     self.store(self.result_slot(number), at, self.value(form.ys[index]))
             new = [self._block(self.value(v), self._is_block(v)) for v in form.next_carries]
             self.line(f"{', '.join(carries)} = {', '.join(new)}")

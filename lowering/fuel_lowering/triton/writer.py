@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from textwrap import fill, wrap
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -33,6 +34,7 @@ IMPORTS = "import triton\nimport triton.language as tl\n"
 LIBRARY = "from triton.language.extra.cuda import libdevice\n"
 STATUS = -1
 INDENT = "    "
+WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,13 @@ class KernelWriter(abc.ABC):
         text = f"{text}.to(tl.int64)" if self.wide else text
         return text if size == 1 else f"{text} * {size}"
 
+    def points(self, size: int, count: int, spread: str = "") -> str:
+        """The indices of a program's points, of which there are `count` in all programs."""
+        inside = f"tl.arange(0, {size}){spread}"
+        if count > size:
+            return f"{self.program(0, size)} + {inside}"
+        return f"{inside}.to(tl.int64)" if self.wide else inside
+
     def place(
         self, axes: Sequence[tuple[Axis, Layout]], offset: int = 0, whole: bool = False
     ) -> Access:
@@ -240,9 +249,9 @@ class KernelWriter(abc.ABC):
             order = (*order, STATUS)
             parameters.append(Parameter("status", "i32", 1, True))
             scalars = (CHECK,)
-        names = ", ".join([*(parameter.name for parameter in parameters), *scalars])
+        names = [*(parameter.name for parameter in parameters), *scalars]
         body = "\n".join(f"{INDENT}{line}" for line in self.code.lines)
-        head = f"# {signature(self.form)}\n@triton.jit\ndef {self.name}({names}):\n"
+        head = f"{comment(signature(self.form))}\n@triton.jit\n{definition(self.name, names)}\n"
         helpers = [f"{helper}\n\n" for helper in LANGUAGE.helpers(body)]
         imports = IMPORTS + (LIBRARY if re.search(r"\blibdevice\b", body) else "")
         source = f"{imports}\n\n{''.join(helpers)}{head}{body}\n"
@@ -258,6 +267,20 @@ def identifier(name: str) -> str:
     """A name as one of Python."""
     text = re.sub(r"\W", "_", name) or "fuel"
     return f"_{text}" if text[0].isdigit() else text
+
+
+def comment(text: str) -> str:
+    lines = wrap(text, WIDTH, initial_indent="# ", subsequent_indent="#     ")
+    return "\n".join(lines)
+
+
+def definition(name: str, arguments: Sequence[str]) -> str:
+    """The first line of a function, or lines where one would be too long."""
+    text = f"def {name}({', '.join(arguments)}):"
+    if len(text) <= WIDTH:
+        return text
+    inside = fill(", ".join(arguments), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+    return f"def {name}(\n{inside}\n):"
 
 
 def signature(form: Form) -> str:
