@@ -19,7 +19,7 @@ from fuel_lowering.triton.compile import compile_kernel
 from fuel_lowering.triton.emit import TritonEmitter
 from fuel_lowering.triton.language import RESERVED
 from fuel_lowering.triton.lower import lower_run
-from fuel_passes.pipeline import OptimizePass
+from fuel_passes.pipeline import OptimizePass, Variants
 from op_samples import COMPUTING, samples_of
 from run_ops import module_of, runs_of, types_of
 
@@ -29,7 +29,7 @@ FILES = sorted([*SOURCES.glob("*.mlir"), *EXAMPLES.glob("*.mlir")])
 
 
 def lowered(
-    module: ModuleOp, emitter: TritonEmitter | None = None, variants: str = "bake"
+    module: ModuleOp, emitter: TritonEmitter | None = None, variants: Variants = "bake"
 ) -> list[DeviceRun]:
     copy = module.clone()
     OptimizePass(variants=variants).apply(make_context(), copy)
@@ -91,7 +91,8 @@ ADD = (
 
 
 def add_of(elements: int) -> DeviceKernel:
-    (kernel,) = kernels(*(part.format(elements) for part in ADD))
+    arguments, result, body = (part.format(elements) for part in ADD)
+    (kernel,) = kernels(arguments, result, body)
     return kernel
 
 
@@ -145,7 +146,8 @@ SCAN = (
 
 @pytest.mark.parametrize(("extent", "unaligned"), [(32, 0), (33, 2)])
 def test_what_a_scan_steps_through_is_aligned_where_each_step_is(extent: int, unaligned: int):
-    found = kernels(*(part.format(extent) for part in SCAN))
+    arguments, result, body = (part.format(extent) for part in SCAN)
+    found = kernels(arguments, result, body)
     step = max(found, key=lambda kernel: sum(not p.aligned for p in kernel.parameters))
     assert sum(not parameter.aligned for parameter in step.parameters) >= unaligned
     assert unaligned or all(p.aligned for kernel in found for p in kernel.parameters)
