@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The kernels of each form, as shaders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import LoweringError
+from fuel_lowering.forms import Form, MapForm, MatmulForm, RowForm, ScanForm
+from fuel_lowering.kompute.map import emit_map
+from fuel_lowering.kompute.matmul import emit_matmul
+from fuel_lowering.kompute.rows import emit_rows
+from fuel_lowering.kompute.scan import emit_scan
+from fuel_lowering.kompute.shader import check_dtype
+from fuel_lowering.kompute.tuning import CPU, Tuning
+from fuel_lowering.runs import Emitted
+
+
+@dataclass(frozen=True)
+class KomputeEmitter:
+    """Writes shaders for one kind of device."""
+
+    tuning: Tuning = CPU
+    target: str = "kompute"
+
+    def emit(self, form: Form) -> Emitted:
+        """The kernels of a form. Raises `LoweringError`."""
+        for type in form.arguments:
+            check_dtype(dtypes.of_type(type), form.name)
+        for value in form.results:
+            check_dtype(form.dtype(value), form.name)
+        if isinstance(form, MapForm):
+            return emit_map(form)
+        if isinstance(form, RowForm):
+            return emit_rows(form, self.tuning)
+        if isinstance(form, MatmulForm):
+            return emit_matmul(form, self.tuning)
+        if isinstance(form, ScanForm):
+            return emit_scan(form, self.tuning)
+        raise LoweringError(f"{form.name}: kompute has no shader for a {type(form).__name__}")

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Pointwise kernels and movement: an invocation computes four neighbours of the result.
+
+The four are one quad of every result, which is contiguous, and of every operand that lies along
+with it; the others are read element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from fuel_dialect.dtypes import DType
+from fuel_dialect.errors import LoweringError
+from fuel_dialect.layout import Layout
+from fuel_dialect.ops.base import int_value
+from fuel_dialect.ops.indexing import GatherOp, IndexingOp
+from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.traits import Elementwise, Movement
+from fuel_lowering.forms import Form, Load, MapForm
+from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kompute.shader import (
+    QUAD,
+    Memory,
+    Shader,
+    hint_of,
+    raw,
+    shape_text,
+)
+from fuel_lowering.runs import CHECK, Emitted
+from fuel_lowering.scalars import Term
+
+LOCAL = 256
+"""Invocations of a workgroup."""
+
+
+def emit_map(form: MapForm) -> Emitted:
+    """The kernel of a form; none where it has no points."""
+    if not prod(form.shape):
+        return Emitted((), ())
+    writer = _Map(form)
+    writer.write()
+    kernel = writer.shader.kernel()
+    groups = -(-prod(form.shape) // (QUAD * LOCAL))
+    return Emitted((kernel,), (writer.shader.launch(0, groups),))
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Elements that a point reads: a slot, and where they lie over the points."""
+
+    slot: int
+    layout: Layout
+
+
+class _Map:
+    def __init__(self, form: MapForm):
+        self.form = form
+        self.points = prod(form.shape)
+        self.copies = not any(op.has_trait(Elementwise) for op in form.ops) and not form.splats
+        self.shader = Shader(form, self._title(), (LOCAL, 1))
+        self.sources: dict[SSAValue, _Source] = {}
+        self.moved: dict[Operation, list[_Source]] = {}
+        self.axes: dict[Operation, int] = {}
+        self.values: dict[SSAValue, Term] = {}
+        self._gather_sources()
+        self._merge()
+
+    def _title(self) -> list[str]:
+        results = ", ".join(shape_text(v) for v in self.form.results)
+        return [f"{list(self.form.shape)} points -> {results}"]
+
+    # What is read, over few axes.
+
+    def _gather_sources(self) -> None:
+        form = self.form
+        wanted = list(form.results)
+        for op in form.ops:
+            if op.has_trait(Movement):
+                self.moved[op] = self._moved(op)
+            else:
+                wanted += op.operands
+        for value in wanted:
+            if value in form.loads:
+                load = form.loads[value]
+                self.sources[value] = _Source(load.argument, load.layout)
+
+    def _moved(self, op: Operation) -> list[_Source]:
+        """Operands of a movement op as if they had the shape of its result."""
+        loads = [self.form.loads[v] for v in op.operands]
+        dim = _dim(op)
+        if isinstance(op, ConcatOp):
+            return self._concatenated(loads, dim)
+        assert isinstance(op, IndexingOp)
+        data, indices = (load.layout for load in loads)
+        along = tuple(0 if a == dim else s for a, s in enumerate(data.strides))
+        steps = indices.strides
+        if not isinstance(op, GatherOp):
+            steps = tuple(steps[0] if a == dim else 0 for a in range(len(data.shape)))
+        return [
+            _Source(loads[0].argument, Layout(self.form.shape, along, data.offset)),
+            _Source(loads[1].argument, Layout(self.form.shape, steps, indices.offset)),
+        ]
+
+    def _concatenated(self, loads: Sequence[Load], dim: int) -> list[_Source]:
+        sources: list[_Source] = []
+        start = 0
+        for load in loads:
+            layout = load.layout
+            offset = layout.offset - start * layout.strides[dim]
+            sources.append(
+                _Source(load.argument, Layout(self.form.shape, layout.strides, offset))
+            )
+            start += layout.shape[dim]
+        return sources
+
+    def _merge(self) -> None:
+        form = self.form
+        every = [*self.sources.values(), *(s for each in self.moved.values() for s in each)]
+        keep = {_dim(op) for op in self.moved}
+        markers = [_marker(form.shape, _dim(op)) for op in self.moved]
+        layouts = [source.layout for source in every] + markers
+        if needs_64_bits(self.points, layouts):
+            raise LoweringError(
+                f"{form.name}: {list(form.shape)} needs 64-bit indices, which kompute does not use"
+            )
+        extents, short = merged(form.shape, layouts, keep)
+        self.extents = extents or (1,)
+        short = [Layout(self.extents, s.strides or (0,), s.offset) for s in short]
+        again = iter(_Source(s.slot, layout) for s, layout in zip(every, short, strict=False))
+        self.sources = {value: next(again) for value in self.sources}
+        self.moved = {op: [next(again) for _ in each] for op, each in self.moved.items()}
+        for op, marker in zip(self.moved, short[len(every) :], strict=True):
+            self.axes[op] = marker.strides.index(1)
+
+    # Text.
+
+    def dtype(self, value: SSAValue) -> DType:
+        dtype = self.form.dtype(value)
+        return raw(dtype) if self.copies else dtype
+
+    def write(self) -> None:
+        shader = self.shader
+        i = shader.code.fresh("i")
+        quads = -(-self.points // QUAD)
+        q = shader.code.fresh("q")
+        shader.line(f"uint {q} = {shader.invocation()};")
+        shader.line(f"if ({q} >= {quads}) return;")
+        shader.line(f"uint {i} = {QUAD} * {q};")
+        self.first = i
+        self.lane = shader.code.fresh("lane")
+        self._outer()
+        before = self._loads_before()
+        outputs = [self._output(number) for number in range(len(self.form.results))]
+        shader.open(f"[[unroll]] for (uint {self.lane} = 0; {self.lane} < {QUAD}; {self.lane}++)")
+        self._inner()
+        self._points(before)
+        self._give(outputs)
+        shader.close()
+        for memory, vector in outputs:
+            if vector:
+                shader.store_quad(memory, i, vector)
+
+    @property
+    def is_stepped(self) -> bool:
+        """Whether the four points of an invocation differ in the last coordinate alone."""
+        return len(self.extents) == 1 or self.extents[-1] % QUAD == 0
+
+    def _outer(self) -> None:
+        """The coordinates of the first point, where the others are beside it."""
+        self.outer: list[str] = []
+        if self.is_stepped and len(self.extents) > 1:
+            texts = coordinates(self.first, self.extents, "/")
+            self.outer = [self.shader.index(t, f"c{a}") for a, t in enumerate(texts)]
+
+    def _inner(self) -> None:
+        """The coordinates of a point."""
+        shader = self.shader
+        scalars = [s for v, s in self.sources.items() if v not in self.values]
+        self.point: list[str] = []
+        if not scalars and not self.moved:
+            return
+        if self.outer:
+            last = shader.index(f"{self.outer[-1]} + {self.lane}", "c")
+            self.point = [*self.outer[:-1], last]
+            return
+        text = f"{self.first} + {self.lane}"
+        if self.points % QUAD:
+            text = f"min({text}, {self.points - 1})"
+        p = shader.index(text, "p")
+        texts = coordinates(p, self.extents, "/")
+        self.point = [shader.index(t, f"c{a}") for a, t in enumerate(texts)]
+
+    def _loads_before(self) -> dict[SSAValue, str]:
+        """Vectors of what lies along with the result, and what is one element for all four."""
+        if not self.is_stepped:
+            return {}
+        vectors: dict[SSAValue, str] = {}
+        known: dict[tuple[int, Layout], Term | str] = {}
+        for value, source in self.sources.items():
+            key = source.slot, source.layout
+            if key not in known:
+                found = self._load_before(value, source)
+                if found is None:
+                    continue
+                known[key] = found
+            got = known[key]
+            self.values[value] = Term("", self.dtype(value)) if isinstance(got, str) else got
+            if isinstance(got, str):
+                vectors[value] = got
+        return vectors
+
+    def _load_before(self, value: SSAValue, source: _Source) -> Term | str | None:
+        layout, shader = source.layout, self.shader
+        start = self.outer or [self.first]
+        hint = hint_of(value, "x")
+        if layout.strides[-1] == 0:
+            return shader.load(self._memory(value, source, False), address(layout, start), hint)
+        if not is_wide(layout) or source.slot in self.form.unaligned:
+            return None
+        return shader.load_quad(self._memory(value, source, True), address(layout, start), hint)
+
+    def _memory(self, value: SSAValue, source: _Source, wide: bool) -> Memory:
+        return read_memory(self.shader, source.slot, self.dtype(value), wide)
+
+    def _points(self, vectors: dict[SSAValue, str]) -> None:
+        shader, lane = self.shader, self.lane
+        for value, vector in vectors.items():
+            self.values[value] = Term(f"{vector}[{lane}]", self.dtype(value))
+        loaded: dict[_Source, Term] = {}
+        for value, source in self.sources.items():
+            if value in self.values:
+                continue
+            if source not in loaded:
+                memory = self._memory(value, source, False)
+                place = address(source.layout, self.point)
+                loaded[source] = shader.load(memory, place, hint_of(value, "x"))
+            self.values[value] = loaded[source]
+        for op in self.form.ops:
+            if op in self.moved:
+                self.values[op.results[0]] = self._move(op)
+            else:
+                operands = [self._value(v) for v in op.operands]
+                self.values[op.results[0]] = shader.evaluate(op, operands)
+
+    def _value(self, value: SSAValue) -> Term:
+        if value in self.form.splats:
+            return self.shader.code.constant(self.form.splats[value])
+        return self.values[value]
+
+    # Movement.
+
+    def _move(self, op: Operation) -> Term:
+        result = op.results[0]
+        dtype = self.dtype(result)
+        zero = self.shader.code.number(0, dtype)
+        name = self.shader.code.fresh(hint_of(result, "moved"))
+        self.shader.line(self.shader.code.language.let(name, zero.register, zero.text))
+        if isinstance(op, ConcatOp):
+            self._concat(op, name)
+        else:
+            self._indexed(op, name)
+        return Term(name, dtype)
+
+    def _concat(self, op: ConcatOp, name: str) -> None:
+        shader = self.shader
+        at = self.point[self.axes[op]]
+        dim, end = _dim(op), 0
+        for value, source in zip(op.operands, self.moved[op], strict=True):
+            word = "else if" if end else "if"
+            end += self.form.loads[value].layout.shape[dim]
+            shader.open(f"{word} ({at} < {end})")
+            term = shader.load(self._memory(value, source, False), address(source.layout, self.point))
+            shader.line(f"{name} = {term.text};")
+            shader.close()
+
+    def _indexed(self, op: Operation, name: str) -> None:
+        shader = self.shader
+        data, indices = self.moved[op]
+        value, index_value = op.operands
+        memory = read_memory(shader, indices.slot, self.form.dtype(index_value), False)
+        at = shader.load(memory, address(indices.layout, self.point), hint_of(index_value, "at"))
+        layout = self.form.loads[value].layout
+        dim = _dim(op)
+        extent, step = layout.shape[dim], layout.strides[dim]
+        shader.open(f"if ({at.text} < {extent}u)")
+        place = address(data.layout, self.point)
+        moved = address(Layout((extent,), (step,), 0), [at.text])
+        term = shader.load(self._memory(value, data, False), f"{place} + {moved}")
+        shader.line(f"{name} = {term.text};")
+        shader.close()
+        number = self.form.checks.index(op)
+        wrong = f"{CHECK} + {number}" if number else CHECK
+        shader.line(f"else {shader.status()}[0] = {wrong};")
+
+    # Results.
+
+    def _output(self, number: int) -> tuple[Memory, str]:
+        """The buffer of a result, and the vector to be written to it; '' where there is none."""
+        form = self.form
+        value = form.results[number]
+        slot = len(form.arguments) + number
+        by_quads = slot not in form.unaligned and not (slot in form.moves and self.points % QUAD)
+        memory = write_memory(self.shader, slot, self.dtype(value), self.points, by_quads, value)
+        return memory, self.shader.vector("", self.dtype(value), memory.name) if by_quads else ""
+
+    def _give(self, outputs: Sequence[tuple[Memory, str]]) -> None:
+        shader = self.shader
+        for value, (memory, vector) in zip(self.form.results, outputs, strict=True):
+            term = self._value(value)
+            if vector:
+                shader.line(f"{vector}[{self.lane}] = {term.text};")
+                continue
+            at = f"{self.first} + {self.lane}"
+            place = f"{memory.name}[{memory.place(at)}]"
+            shader.line(f"if ({at} < {self.points}) {place} = {term.text};")
+
+
+def read_memory(shader: Shader, slot: int, dtype: DType, wide: bool) -> Memory:
+    """The buffer of an argument."""
+    form = shader.form
+    elements = prod(form.arguments[slot].get_shape())
+    return shader.reads(slot, dtype, elements, wide, argument_name(form, slot))
+
+
+def argument_name(form: Form, slot: int) -> str:
+    """What an argument is called in the IR."""
+    values = (value for value, load in form.loads.items() if load.argument == slot)
+    return hint_of(next(values), f"in_{slot}")
+
+
+def write_memory(
+    shader: Shader, slot: int, dtype: DType, elements: int, wide: bool, value: SSAValue
+) -> Memory:
+    """The buffer of a result. Raises where it is packed and not written by quads."""
+    if dtype.itemsize < 4 and not wide:
+        raise LoweringError(
+            f"{shader.form.name}: a result of {dtype} that does not begin and end at a multiple of "
+            "four elements cannot be written in place on kompute, which writes whole words"
+        )
+    hint = f"out_{value.name_hint}" if value.name_hint else "result"
+    return shader.writes(slot, dtype, elements, wide, hint)
+
+
+def is_wide(layout: Layout) -> bool:
+    """Whether four neighbours along the last axis are a quad of the buffer."""
+    *outer, inner = layout.strides
+    return inner == 1 and not any(s % QUAD for s in outer) and layout.offset % QUAD == 0
+
+
+def _dim(op: Operation) -> int:
+    assert isinstance(op, ConcatOp | IndexingOp)
+    return int_value(op.dim)
+
+
+def _marker(shape: Sequence[int], dim: int) -> Layout:
+    """A layout that only says which axis `dim` is."""
+    return Layout(tuple(shape), tuple(int(a == dim) for a in range(len(shape))), 0)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What kernels look like on a kind of device: a matter of speed alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+DeviceType = Literal["cpu", "gpu"]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """
+    Choices for one kind of device.
+
+    On a CPU an invocation is a lane of a vector register, and shared memory is ordinary memory; on
+    a GPU a workgroup shares fast memory, and many invocations hide latency.
+    """
+
+    device_type: DeviceType
+    row_elements: int
+    """A row of more elements is shared by a workgroup."""
+    team: int
+    """The most invocations that share a row, where the row alone does not ask for more."""
+    shares_tiles: bool
+    """Whether matmuls read tiles through shared memory."""
+    scan_lanes: int
+    """Points of a scan that an invocation steps through side by side."""
+
+
+CPU = Tuning("cpu", row_elements=2048, team=16, shares_tiles=False, scan_lanes=4)
+GPU = Tuning("gpu", row_elements=64, team=256, shares_tiles=True, scan_lanes=1)
+
+TUNINGS: dict[DeviceType, Tuning] = {"cpu": CPU, "gpu": GPU}
+
+MOST_TRIPS = 60_000
+"""Turns of all loops of an invocation together: lavapipe stops after 65,535 and says nothing."""
+
+MOST_GROUPS = 65_535
+"""Workgroups along one axis that every device takes."""
+
+LARGEST_TEAM = 1024
+"""Invocations of a workgroup on CPU devices; a GPU may allow 256 only."""
