@@ -147,7 +147,11 @@ class Shader:
         """A buffer that is only written."""
         return self._memory(slot, dtype, elements, wide, hint, writes=True)
 
-    def keeps(self, slot: int, dtype: DType, elements: int, hint: str) -> Memory:
+    def reads_and_writes(self, slot: int, dtype: DType, elements: int, hint: str) -> Memory:
+        """A buffer of quads of 32-bit elements that is read and written."""
+        return self._memory(slot, dtype, elements, True, hint, reads=True, writes=True)
+
+    def exchanges(self, slot: int, dtype: DType, elements: int, hint: str) -> Memory:
         """A buffer of 32-bit elements that is read and written."""
         return self._memory(slot, dtype, elements, False, hint, reads=True, writes=True)
 
@@ -235,6 +239,12 @@ class Shader:
             return text
         name = self.code.fresh(hint)
         self.line(f"uint {name} = {text};")
+        return name
+
+    def named(self, type: str, text: str, hint: str) -> str:
+        """A named value of a GLSL type."""
+        name = self.code.fresh(hint)
+        self.line(f"{type} {name} = {text};")
         return name
 
     def open(self, text: str) -> None:
