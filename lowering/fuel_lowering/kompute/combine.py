@@ -136,8 +136,7 @@ class Accumulator:
         """Whether (x, i) comes before (y, j): larger or smaller, NaN first, then the first."""
         name = f"fuel_{self.combine}_{self.type}"
         sign = ">" if self.combine == "argmax" else "<"
-        same = f"x == y && i < j"
-        test = f"x {sign} y || ({same})"
+        test = f"x {sign} y || (x == y && i < j)"
         if self.type == "float":
             test = f"fuel_isnan(x) ? !fuel_isnan(y) || i < j : {test}"
         parameters = f"{self.type} x, uint i, {self.type} y, uint j"
@@ -207,5 +206,3 @@ def _identity(combine: Combine, dtype: DType) -> np.ndarray[Any, Any]:
         return np.array(-np.inf if lowest else np.inf, dtype.numpy)
     limits = np.iinfo(dtype.numpy)
     return np.array(limits.min if lowest else limits.max, dtype.numpy)
-
-

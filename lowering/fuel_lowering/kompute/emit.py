@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
 from fuel_lowering.forms import Form, MapForm, MatmulForm, RowForm, ScanForm
 from fuel_lowering.kompute.map import emit_map
-from fuel_lowering.kompute.matmul import emit_matmul
+from fuel_lowering.kompute.matmul import Matmul
 from fuel_lowering.kompute.rows import emit_rows
 from fuel_lowering.kompute.scan import emit_scan
 from fuel_lowering.kompute.shader import check_dtype
+from fuel_lowering.kompute.shared_matmul import SharedMatmul, fits
 from fuel_lowering.kompute.tuning import CPU, Tuning
 from fuel_lowering.runs import Emitted
 
@@ -35,7 +37,14 @@ class KomputeEmitter:
         if isinstance(form, RowForm):
             return emit_rows(form, self.tuning)
         if isinstance(form, MatmulForm):
-            return emit_matmul(form, self.tuning)
+            return self._matmul(form)
         if isinstance(form, ScanForm):
             return emit_scan(form, self.tuning)
         raise LoweringError(f"{form.name}: kompute has no shader for a {type(form).__name__}")
+
+    def _matmul(self, form: MatmulForm) -> Emitted:
+        """A product; nothing where there are no elements."""
+        if not prod(form.shape):
+            return Emitted((), ())
+        writer = SharedMatmul if self.tuning.shares_tiles and fits(form) else Matmul
+        return writer(form).emit()

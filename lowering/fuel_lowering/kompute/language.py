@@ -28,18 +28,18 @@ VECTORS = {"bool": "bvec4", "i32": "ivec4", "ui32": "uvec4", "f32": "vec4"}
 """The GLSL type of four of each register."""
 
 RESERVED = frozenset(
-    "abs active all any asm atan attribute barrier bool break buffer bvec2 bvec3 bvec4 case cast "
-    "ceil centroid class clamp coherent common const continue cos cosh cross default degrees "
-    "discard distance do dot double else enum equal exp exp2 extern external false filter fixed "
-    "flat float floor fma for fract goto greaterThan half highp if image in inline inout input int "
-    "interface inverse invariant isinf isnan ivec2 ivec3 ivec4 layout length lessThan log log2 long "
-    "lowp main mat2 mat3 mat4 max mediump min mix mod modf namespace noinline noise1 noperspective "
-    "normalize not notEqual out outerProduct output packed partition patch pow precise precision "
-    "public radians readonly reflect refract resource restrict return round roundEven sample "
-    "sampler shared short sign sin sinh sizeof smooth sqrt static step struct subroutine superp "
-    "switch tan tanh template this transpose true trunc typedef uint uniform union unsigned using "
-    "uvec2 uvec3 uvec4 varying vec2 vec3 vec4 void volatile while writeonly".split()
-    + [ZERO]
+    "abs active all any asm atan attribute barrier bool break buffer bvec2 bvec3 bvec4 case "
+    "cast ceil centroid class clamp coherent common const continue cos cosh cross default "
+    "degrees discard distance do dot double else enum equal exp exp2 extern external false "
+    "filter fixed flat float floor fma for fract goto greaterThan half highp if image in "
+    "inline inout input int interface inverse invariant isinf isnan ivec2 ivec3 ivec4 layout "
+    "length lessThan log log2 long lowp main mat2 mat3 mat4 max mediump min mix mod modf "
+    "namespace noinline noise1 noperspective normalize not notEqual out outerProduct output "
+    "packed partition patch pow precise precision public radians readonly reflect refract "
+    "resource restrict return round roundEven sample sampler shared short sign sin sinh "
+    "sizeof smooth sqrt static step struct subroutine superp switch tan tanh template this "
+    "transpose true trunc typedef uint uniform union unsigned using uvec2 uvec3 uvec4 varying "
+    "vec2 vec3 vec4 void volatile while writeonly zero".split()
 )
 """Words that are no names: of the language, of functions that are called, and our own."""
 

@@ -112,9 +112,7 @@ class _Map:
         for load in loads:
             layout = load.layout
             offset = layout.offset - start * layout.strides[dim]
-            sources.append(
-                _Source(load.argument, Layout(self.form.shape, layout.strides, offset))
-            )
+            sources.append(_Source(load.argument, Layout(self.form.shape, layout.strides, offset)))
             start += layout.shape[dim]
         return sources
 
@@ -274,7 +272,8 @@ class _Map:
             word = "else if" if end else "if"
             end += self.form.loads[value].layout.shape[dim]
             shader.open(f"{word} ({at} < {end})")
-            term = shader.load(self._memory(value, source, False), address(source.layout, self.point))
+            memory = self._memory(value, source, False)
+            term = shader.load(memory, address(source.layout, self.point))
             shader.line(f"{name} = {term.text};")
             shader.close()
 

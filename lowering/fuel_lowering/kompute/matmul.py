@@ -23,7 +23,7 @@ from fuel_lowering.kompute.language import TYPES, VECTORS
 from fuel_lowering.kompute.map import is_wide, read_memory
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.shader import QUAD, Memory, Shader, hint_of, shape_text
-from fuel_lowering.kompute.tuning import MOST_TRIPS, Tuning
+from fuel_lowering.kompute.tuning import MOST_TRIPS
 from fuel_lowering.runs import Emitted, EmittedLaunch
 from fuel_lowering.scalars import REGISTERS, Term
 
@@ -32,17 +32,6 @@ LOCAL = 64
 
 ROWS, COLUMNS = 8, 16
 """The largest tile of an invocation."""
-
-
-def emit_matmul(form: MatmulForm, tuning: Tuning) -> Emitted:
-    """The kernel of a form, and those that pack its results; none where there are no elements."""
-    if not prod(form.shape):
-        return Emitted((), ())
-    if tuning.shares_tiles and form.m >= 16 and form.n >= 16:
-        from fuel_lowering.kompute.shared_matmul import SharedMatmul
-
-        return SharedMatmul(form).emit()
-    return Matmul(form).emit()
 
 
 @dataclass(frozen=True)
@@ -68,9 +57,7 @@ class Matmul:
 
     def __init__(self, form: MatmulForm):
         self.form = form
-        rows = min(ROWS, form.m)
-        columns = COLUMNS if rows > 1 else QUAD
-        self.tile = rows, min(columns, -(-form.n // QUAD) * QUAD)
+        self.tile = self._tile()
         self._merge()
         self.shader = Shader(form, self._title(), self._local())
         self.outputs = Outputs(self.shader)
@@ -78,6 +65,11 @@ class Matmul:
         self.vector, self.scalar = VECTORS[self.register], TYPES[self.register]
         self.values: dict[SSAValue, Term] = {}
         self.carried = 0
+
+    def _tile(self) -> tuple[int, int]:
+        rows = min(ROWS, self.form.m)
+        columns = COLUMNS if rows > 1 else QUAD
+        return rows, min(columns, -(-self.form.n // QUAD) * QUAD)
 
     def _local(self) -> tuple[int, int]:
         return (LOCAL, 1)
@@ -115,12 +107,8 @@ class Matmul:
         form = self.form
         value = next(v for v, known in form.loads.items() if known.argument == load.argument)
         aligned = load.argument not in form.unaligned
-        wide_k = Layout(
-            (*batch.shape, across, extent), (*batch.strides, step, k), batch.offset
-        )
-        wide_step = Layout(
-            (*batch.shape, extent, across), (*batch.strides, k, step), batch.offset
-        )
+        wide_k = Layout((*batch.shape, across, extent), (*batch.strides, step, k), batch.offset)
+        wide_step = Layout((*batch.shape, extent, across), (*batch.strides, k, step), batch.offset)
         return Operand(
             value,
             load.argument,

@@ -84,5 +84,3 @@ def _packing(form: Form, number: int, slot: int) -> tuple[DeviceKernel, EmittedL
         quad = f"notEqual({quad}, ivec4(0))"
     shader.store_quad(out, "i", quad)
     return shader.kernel(), shader.launch(0, -(-quads // LOCAL))
-
-

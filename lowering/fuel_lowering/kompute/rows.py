@@ -167,7 +167,8 @@ class _Rows:
         for accumulator in accumulators:
             accumulator.start()
         column = shader.code.fresh("column")
-        first = f"{self.lanes} * gl_LocalInvocationID.x" if self.lanes > 1 else "gl_LocalInvocationID.x"
+        member = "gl_LocalInvocationID.x"
+        first = member if self.lanes == 1 else f"{self.lanes} * {member}"
         first = first if self.team > 1 else "0"
         step = self.lanes * self.team
         shader.open(
@@ -267,16 +268,11 @@ class _Rows:
     # Results.
 
     def _store(self, number: int) -> tuple[Memory, str]:
-        form = self.form
-        value = form.results[number]
-        slot = len(form.arguments) + number
-        wide = self._is_wide(-1, slot)
+        wide = self._is_wide(-1, len(self.form.arguments) + number)
         memory = self.outputs.memory(number, wide)
         return memory, self.shader.vector("", memory.dtype, memory.name) if wide else ""
 
-    def _store_element(
-        self, memory: Memory, vector: str, lane: str, at: str, term: Term
-    ) -> None:
+    def _store_element(self, memory: Memory, vector: str, lane: str, at: str, term: Term) -> None:
         if vector:
             self.shader.line(f"{vector}[{lane}] = {term.text};")
         else:
@@ -322,5 +318,3 @@ def _at_least_one(layout: Layout) -> Layout:
 def _odd(layout: Layout) -> bool:
     """Whether rows begin elsewhere than at quads."""
     return layout.offset % QUAD != 0 or any(s % QUAD for s in layout.strides)
-
-

@@ -114,8 +114,7 @@ class _Scan:
         groups = -(-self.points // (self.lanes * LOCAL))
         starts = range(0, length, MOST_STEPS) if length else [0]
         return [
-            self.shader.launch(0, groups, first=s, last=min(s + MOST_STEPS, length))
-            for s in starts
+            self.shader.launch(0, groups, first=s, last=min(s + MOST_STEPS, length)) for s in starts
         ]
 
     def _start(self) -> None:
@@ -179,9 +178,7 @@ class _Scan:
         self.lanes_close()
         return vector
 
-    def _place(
-        self, layout: Layout, points: list[str], value: SSAValue, step: str | None
-    ) -> str:
+    def _place(self, layout: Layout, points: list[str], value: SSAValue, step: str | None) -> str:
         text = address(layout, points)
         size = self.form.x_steps.get(value, 0)
         if step is None or not size:

@@ -170,9 +170,7 @@ class Shader:
                 return memory
         check_dtype(dtype, self.form.name)
         name = self.code.fresh(hint)
-        memory = Memory(
-            name, slot, dtype, elements, writes, reads, wide, slot in self.form.moves
-        )
+        memory = Memory(name, slot, dtype, elements, writes, reads, wide, slot in self.form.moves)
         if memory.moves:
             self.scalar(memory.offset)
         self.code.taken.add(memory.block)
