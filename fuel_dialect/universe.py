@@ -46,6 +46,7 @@ PASSES = {
 TARGETS = {
     "fuel-numpy": ("fuel_lowering.numpy.target", "NumpyTarget"),
     "fuel-triton": ("fuel_lowering.triton.target", "TritonTarget"),
+    "fuel-kompute": ("fuel_lowering.kompute.target", "KomputeTarget"),
 }
 
 FUEL_UNIVERSE = Universe(

@@ -10,6 +10,7 @@ or reads what nothing wrote, is noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,52 @@ def _interpret(lowered: DeviceRun, memory: Sequence[Array]) -> None:
             _INTERPRETED[kernel].launch(addresses, launch.scalars, launch.grid)
 
 
+# Kompute, on the first Vulkan device.
+
+
+def _kompute() -> tuple[Launcher, Callable[[RunOp, str], DeviceRun]]:
+    from fuel_lowering.kompute.lower import lower_run
+
+    return _dispatch, lower_run
+
+
+@cache
+def vulkan_driver() -> Any:
+    """The driver that all tests of a process share."""
+    from fuel_dialect.attributes import DeviceAttr
+    from fuel_runtime.devices.vulkan import open_vulkan
+
+    return open_vulkan(DeviceAttr.of("vulkan:0"))
+
+
+def _dispatch(lowered: DeviceRun, memory: Sequence[Array]) -> None:
+    from fuel_runtime.devices.interface import BoundLaunch
+
+    driver = vulkan_driver()
+    handles = [driver.allocate(max(bytes.size, 16)) for bytes in memory]
+    for handle, bytes in zip(handles, memory, strict=True):
+        driver.write(handle, bytes)
+    loaded = [driver.load(kernel) for kernel in lowered.kernels]
+    bound = [
+        BoundLaunch(
+            loaded[launch.kernel],
+            tuple(handles[buffer] for buffer in launch.buffers),
+            launch.offsets,
+            launch.scalars,
+            launch.grid,
+        )
+        for launch in lowered.launches
+    ]
+    recording = driver.record(bound)
+    driver.replay(recording)
+    for handle, bytes in zip(handles, memory, strict=True):
+        driver.read(handle, bytes)
+    driver.discard(recording)
+    for handle in handles:
+        driver.free(handle)
+
+
 LAUNCHERS: dict[str, Callable[[], tuple[Launcher, Callable[[RunOp, str], DeviceRun]]]] = {
-    "triton": _triton
+    "triton": _triton,
+    "kompute": _kompute,
 }

@@ -8,6 +8,7 @@
 // VERSION: 0.75.
 
 // HELP-DAG: fuel-optimize
+// HELP-DAG: fuel-kompute
 // HELP-DAG: fuel-numpy
 
 // CHECK:      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -28,8 +28,8 @@ class KomputeEmitter:
 
     def emit(self, form: Form) -> Emitted:
         """The kernels of a form. Raises `LoweringError`."""
-        for type in form.arguments:
-            check_dtype(dtypes.of_type(type), form.name)
+        for argument in form.arguments:
+            check_dtype(dtypes.of_type(argument), form.name)
         for value in form.results:
             check_dtype(form.dtype(value), form.name)
         if isinstance(form, MapForm):
@@ -40,7 +40,7 @@ class KomputeEmitter:
             return self._matmul(form)
         if isinstance(form, ScanForm):
             return emit_scan(form, self.tuning)
-        raise LoweringError(f"{form.name}: kompute has no shader for a {type(form).__name__}")
+        raise LoweringError(f"{form.name}: kompute has no shader for a {form.__class__.__name__}")
 
     def _matmul(self, form: MatmulForm) -> Emitted:
         """A product; nothing where there are no elements."""

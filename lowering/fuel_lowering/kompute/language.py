@@ -49,7 +49,7 @@ _DEFINITION = re.compile(r"^(?:precise )?\w+ (\w+)\(", re.MULTILINE)
 @cache
 def library() -> Mapping[str, str]:
     """The functions of `library.glsl`, by name, with the comments above them."""
-    text = (files(__package__) / "library.glsl").read_text()
+    text = (files("fuel_lowering.kompute") / "library.glsl").read_text()
     found: dict[str, str] = {}
     for part in text.split("\n\n"):
         name = _DEFINITION.search(part)

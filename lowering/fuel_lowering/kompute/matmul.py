@@ -161,9 +161,16 @@ class Matmul:
         down, across = self.tiles
         tile = shader.index(shader.invocation(), "tile")
         shader.line(f"if ({tile} >= {prod(self.form.batch) * down * across}) return;")
-        self.row = shader.index(f"{tile} / {across} % {down} * {self.tile[0]}", "row")
-        self.column = shader.index(f"{tile} % {across} * {self.tile[1]}", "column")
-        self.entry = shader.index(f"{tile} / {down * across}", "entry")
+        self._place_tile(tile, (prod(self.form.batch), down, across), self.tile)
+
+    def _place_tile(self, tile: str, counts: tuple[int, int, int], size: tuple[int, int]) -> None:
+        """Name where a tile, by its number, begins."""
+        entry, down, across = coordinates(tile, counts, "/")
+        self.entry = self.shader.index("0" if counts[0] == 1 else entry, "entry")
+        self.row = self.shader.index("0" if counts[1] == 1 else f"{down} * {size[0]}", "row")
+        self.column = self.shader.index(
+            "0" if counts[2] == 1 else f"{across} * {size[1]}", "column"
+        )
 
     def begin(self) -> None:
         """Where each operand begins."""
@@ -230,7 +237,7 @@ class Matmul:
     def _address(self, side: Operand, across: str, k: str) -> str:
         base = self.bases[side]
         layout = Layout((1, 1), (side.step, side.k), 0)
-        text = address(layout, [f"({across})", f"({k})"])
+        text = address(layout, [bracketed(across), bracketed(k)])
         return text if base == "0" else base if text == "0" else f"{base} + {text}"
 
     def _memory(self, side: Operand, wide: bool) -> Memory:
@@ -448,3 +455,8 @@ class Matmul:
         if value in self.form.splats:
             return self.shader.code.constant(self.form.splats[value])
         return self.values[value]
+
+
+def bracketed(text: str) -> str:
+    """A text as an operand of a product."""
+    return text if text.isalnum() or text.endswith(")") and text.startswith("min(") else f"({text})"

@@ -62,13 +62,10 @@ class SharedMatmul(Matmul):
         shader = self.shader
         down, across = self.sides
         group = shader.index(f"min({shader.group()}, {self.groups() - 1})", "group")
-        self.corner = [
-            shader.index(f"{group} / {across} % {down} * {SIDE}", "first_row"),
-            shader.index(f"{group} % {across} * {SIDE}", "first_column"),
-        ]
-        self.row = shader.index(f"{self.corner[0]} + gl_LocalInvocationID.y * {QUAD}", "row")
-        self.column = shader.index(f"{self.corner[1]} + gl_LocalInvocationID.x * {QUAD}", "column")
-        self.entry = shader.index(f"{group} / {down * across}", "entry")
+        self._place_tile(group, (prod(self.form.batch), down, across), (SIDE, SIDE))
+        self.corner = [self.row, self.column]
+        self.row = shader.index(f"{self.row} + gl_LocalInvocationID.y * {QUAD}", "row")
+        self.column = shader.index(f"{self.column} + gl_LocalInvocationID.x * {QUAD}", "column")
 
     def loop(self, is_part: bool) -> None:
         shader, names = self.shader, self.names
