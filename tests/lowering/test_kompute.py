@@ -80,7 +80,13 @@ def inputs_of(module: ModuleOp) -> tuple[list[Array], dict[str, Array]]:
     arguments = [array(a.type, seed) for seed, a in enumerate(function.body.block.args)]
     weights = [op for op in module.walk() if op.name == "fuel.weight"]
     named = {w.properties["key"].data: w.results[0].type for w in weights}  # pyright: ignore[reportAttributeAccessIssue]
-    return arguments, {key: array(named[key], 50 + i) for i, key in enumerate(sorted(named))}
+    return arguments, {key: _weight(key, named[key], 50 + i) for i, key in enumerate(sorted(named))}
+
+
+def _weight(key: str, type: Any, seed: int) -> Array:
+    """A decay is negative, or what decays grows until no digit is right."""
+    made = array(type, seed)
+    return -np.abs(made) if key.endswith("decay") else made
 
 
 def check(module: ModuleOp, arguments: Sequence[Array], kind: DeviceType, *allowed: float) -> None:

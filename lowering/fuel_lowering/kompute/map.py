@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import int_value
+from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import GatherOp, IndexingOp
 from fuel_dialect.ops.shape import ConcatOp
 from fuel_dialect.traits import Elementwise, Movement
@@ -36,6 +36,9 @@ from fuel_lowering.scalars import Term
 
 LOCAL = 256
 """Invocations of a workgroup."""
+
+NOWHERE = -2
+"""The slot of a constant."""
 
 
 def emit_map(form: MapForm) -> Emitted:
@@ -91,7 +94,7 @@ class _Map:
 
     def _moved(self, op: Operation) -> list[_Source]:
         """Operands of a movement op as if they had the shape of its result."""
-        loads = [self.form.loads[v] for v in op.operands]
+        loads = [self._operand(v) for v in op.operands]
         dim = _dim(op)
         if isinstance(op, ConcatOp):
             return self._concatenated(loads, dim)
@@ -105,6 +108,11 @@ class _Map:
             _Source(loads[0].argument, Layout(self.form.shape, along, data.offset)),
             _Source(loads[1].argument, Layout(self.form.shape, steps, indices.offset)),
         ]
+
+    def _operand(self, value: SSAValue) -> Load:
+        """Where an operand of a movement op lies; one that is a constant lies nowhere."""
+        shape = tuple(tensor_type(value).get_shape())
+        return self.form.loads.get(value) or Load(NOWHERE, Layout.contiguous(shape))
 
     def _concatenated(self, loads: Sequence[Load], dim: int) -> list[_Source]:
         sources: list[_Source] = []
@@ -270,10 +278,9 @@ class _Map:
         dim, end = _dim(op), 0
         for value, source in zip(op.operands, self.moved[op], strict=True):
             word = "else if" if end else "if"
-            end += self.form.loads[value].layout.shape[dim]
+            end += tensor_type(value).get_shape()[dim]
             shader.open(f"{word} ({at} < {end})")
-            memory = self._memory(value, source, False)
-            term = shader.load(memory, address(source.layout, self.point))
+            term = self._element(value, source, address(source.layout, self.point))
             shader.line(f"{name} = {term.text};")
             shader.close()
 
@@ -281,20 +288,25 @@ class _Map:
         shader = self.shader
         data, indices = self.moved[op]
         value, index_value = op.operands
-        memory = read_memory(shader, indices.slot, self.form.dtype(index_value), False)
-        at = shader.load(memory, address(indices.layout, self.point), hint_of(index_value, "at"))
-        layout = self.form.loads[value].layout
+        at = self._element(index_value, indices, address(indices.layout, self.point))
+        layout = self._operand(value).layout
         dim = _dim(op)
         extent, step = layout.shape[dim], layout.strides[dim]
         shader.open(f"if ({at.text} < {extent}u)")
         place = address(data.layout, self.point)
         moved = address(Layout((extent,), (step,), 0), [at.text])
-        term = shader.load(self._memory(value, data, False), f"{place} + {moved}")
+        term = self._element(value, data, f"{place} + {moved}")
         shader.line(f"{name} = {term.text};")
         shader.close()
         number = self.form.checks.index(op)
         wrong = f"{CHECK} + {number}" if number else CHECK
         shader.line(f"else {shader.status()}[0] = {wrong};")
+
+    def _element(self, value: SSAValue, source: _Source, place: str) -> Term:
+        """One element of an operand of a movement op."""
+        if source.slot == NOWHERE:
+            return self.shader.code.constant(self.form.splats[value])
+        return self.shader.load(self._memory(value, source, False), place, hint_of(value, "x"))
 
     # Results.
 

@@ -459,4 +459,4 @@ class Matmul:
 
 def bracketed(text: str) -> str:
     """A text as an operand of a product."""
-    return text if text.isalnum() or text.endswith(")") and text.startswith("min(") else f"({text})"
+    return text if text.isalnum() or (text.endswith(")") and text.startswith("min(")) else f"({text})"
