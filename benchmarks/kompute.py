@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Measures what fuel's runtime costs beside Kompute itself, on the first Vulkan device.
+Measures fuel on the first Vulkan device: its shaders, and its runtime beside Kompute itself.
 
-The same shader runs some number of times, each reading what the one before wrote: as a sequence
-recorded with `kp` alone, as a recording of fuel's driver, and as a call of a loaded run. The exit
-code is 1 if a result is wrong or there is no device, 2 with `--strict` if a limit is missed.
+A fused chain runs beside a shader for each op, and a product beside one output per invocation.
+Then the same shader runs some number of times, each reading what the one before wrote: as a
+sequence recorded with `kp` alone, as a recording of fuel's driver, and as a call of a loaded run.
+The exit code is 1 if a result is wrong or there is no device, 2 with `--strict` if a limit is
+missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
 from typing import Any
 
+import facts
 import harness
 import numpy as np
 import output
+import shaders
 from harness import Array, Contestant, Measurement, Settings, Workload, WrongResult
+from output import Target
 from xdsl.dialects.builtin import TensorType, f32
 
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
@@ -26,9 +33,6 @@ from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Param
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.interface import BoundLaunch
 from fuel_runtime.devices.vulkan import VulkanDriver, open_vulkan
-
-LIMIT = 1.1
-"""A replayed run takes at most so many times what the sequence of `kp` takes."""
 
 BARE, DRIVER, CALL = "kp sequence", "fuel driver", "fuel call"
 LOCAL = 64
@@ -128,12 +132,31 @@ def measure(driver: VulkanDriver, elements: int, launches: int, settings: Settin
     return harness.measure(Workload(name, title, contestants, [expected]), settings)
 
 
+LAUNCHES = ((1 << 20, 1), (1 << 16, 20))
+"""Elements of a step, and how many steps, for each measurement of the runtime."""
+
+REPLAYED = "a replay takes at most 1.1 times the sequence of kp"
+
+TARGETS = (
+    Target("shader_chain", shaders.APART, shaders.FUEL, 4.0, "one kernel, 4 times as fast", True),
+    Target("shader_matmul", shaders.PLAIN, shaders.FUEL, 5.0, "at least 5 times as fast", True),
+    *(Target(f"replay_{count}", DRIVER, BARE, 1.1, REPLAYED) for _, count in LAUNCHES),
+)
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rounds: a look, not a figure")
     parser.add_argument("--rounds", type=int, help="rounds of each workload")
+    parser.add_argument("--out", type=Path, help="a file for the figures, as JSON")
     parser.add_argument("--strict", action="store_true", help="exit code 2 if a limit is missed")
     return parser.parse_args()
+
+
+def measured(settings: Settings) -> list[Measurement]:
+    driver = open_vulkan(DeviceAttr.of("vulkan:0"))
+    made = [harness.measure(make(driver), settings) for make in (shaders.chain, shaders.product)]
+    return made + [measure(driver, *sizes, settings) for sizes in LAUNCHES]
 
 
 def main() -> int:
@@ -141,26 +164,19 @@ def main() -> int:
     settings = Settings.quick() if options.quick else Settings()
     if options.rounds:
         settings = replace(settings, rounds=options.rounds)
+    machine = facts.machine()
     try:
-        driver = open_vulkan(DeviceAttr.of("vulkan:0"))
-        measurements = [
-            measure(driver, elements, launches, settings)
-            for elements, launches in ((1 << 20, 1), (1 << 16, 20))
-        ]
+        measurements = measured(settings)
     except (DeviceUnavailable, WrongResult) as error:
         print(f"kompute: {error}", file=sys.stderr)
         return 1
-    for line in output.table(measurements):
-        print(line)
-    missed = False
-    for measurement in measurements:
-        ratio = measurement.ratio(DRIVER, BARE)
-        passed = ratio.median <= LIMIT
-        missed |= not passed
-        text = f"a replay takes at most {LIMIT} times the sequence of kp"
-        print(f"{'pass' if passed else 'FAIL'}  {measurement.title}: {text}; measured", end=" ")
-        print(output.show_ratio(ratio))
-    return 2 if missed and options.strict else 0
+    found = output.verdicts(measurements, TARGETS)
+    print("\n".join([*output.table(measurements), *output.verdict_lines(found)]))
+    if options.out:
+        today = date.today().isoformat()
+        report = output.record(today, machine, asdict(settings), measurements, TARGETS)
+        output.write_json(options.out, report)
+    return 2 if options.strict and not all(v.passed for v in found) else 0
 
 
 if __name__ == "__main__":

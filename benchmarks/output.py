@@ -91,11 +91,13 @@ class Verdict:
         return self.target.holds(self.ratio.median)
 
 
-def verdicts(measurements: Sequence[Measurement]) -> list[Verdict]:
+def verdicts(
+    measurements: Sequence[Measurement], targets: Sequence[Target] = TARGETS
+) -> list[Verdict]:
     """Of the targets whose workload was measured."""
     by_name = {m.name: m for m in measurements}
     return [
-        Verdict(t, t.measured(by_name[t.measurement])) for t in TARGETS if t.measurement in by_name
+        Verdict(t, t.measured(by_name[t.measurement])) for t in targets if t.measurement in by_name
     ]
 
 
@@ -149,6 +151,7 @@ def record(
     machine: Mapping[str, Any],
     settings: Mapping[str, Any],
     measurements: Sequence[Measurement],
+    targets: Sequence[Target] = TARGETS,
 ) -> dict[str, Any]:
     """Everything, for the JSON file. Times are in seconds, ratios to the first contestant."""
     return {
@@ -169,7 +172,7 @@ def record(
         ],
         "targets": [
             {**asdict(v.target), "ratio": asdict(v.ratio), "passed": v.passed}
-            for v in verdicts(measurements)
+            for v in verdicts(measurements, targets)
         ],
     }
 

@@ -103,10 +103,17 @@ def test_an_unknown_workload_is_refused() -> None:
 
 
 @pytest.mark.needs_vulkan
-def test_a_replayed_run_is_measured_beside_kompute() -> None:
+def test_shaders_and_replays_are_measured_on_vulkan(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
     command = [sys.executable, str(BENCHMARKS / "kompute.py"), "--quick", "--rounds=1"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run([*command, f"--out={out}"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+    names = ["shader_chain", "shader_matmul", "replay_1", "replay_20"]
+    assert [w["name"] for w in found["workloads"]] == names
+    assert [t["measurement"] for t in found["targets"]] == names
+    assert done.stdout.count("\n  8 shaders ") == 1
+    assert done.stdout.count("\n  one output per invocation ") == 1
     for contestant in ("kp sequence", "fuel driver", "fuel call"):
         assert done.stdout.count(f"\n  {contestant} ") == 2
     assert done.stdout.count("a replay takes at most 1.1 times the sequence of kp; measured") == 2

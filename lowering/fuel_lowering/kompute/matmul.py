@@ -459,4 +459,5 @@ class Matmul:
 
 def bracketed(text: str) -> str:
     """A text as an operand of a product."""
-    return text if text.isalnum() or (text.endswith(")") and text.startswith("min(")) else f"({text})"
+    is_one = text.isalnum() or (text.startswith("min(") and text.endswith(")"))
+    return text if is_one else f"({text})"
