@@ -23,7 +23,7 @@ from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import IndexOutOfRange, LoweringError
 from fuel_dialect.ops import elementwise, linear_algebra, reduction
 from fuel_dialect.ops.base import FuelOp, tensor_type
-from fuel_dialect.ops.control import KernelOp, RunOp, YieldOp
+from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, YieldOp
 from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.kompute import DESCRIPTION
@@ -417,5 +417,36 @@ def test_random_programs_equal_the_reference(program: Program):
 
 
 def _is_served(op: Operation) -> bool:
+    if isinstance(op, ScanOp) and op.end.until is not None:
+        return False
     types = [tensor_type(v) for v in (*op.operands, *op.results)] if op.results else []
     return all(dtypes.of_type(t).name in DESCRIPTION.dtypes for t in types)
+
+
+STEPPED = """
+%r, %ys = fuel.scan init(%h = %c : tensor<1x3x{0}>) xs(%t = %x : tensor<7x1x3x{0}>) length 7
+    -> (tensor<1x3x{0}>, tensor<7x1x3x{0}>) {{
+  %p = fuel.matmul %h, %m : tensor<1x3x{0}>, tensor<3x3x{0}> -> tensor<1x3x{0}>
+  %n = fuel.add %p, %t : tensor<1x3x{0}>
+  fuel.scan_yield carry(%n : tensor<1x3x{0}>) ys(%n : tensor<1x3x{0}>)
+}}
+func.return %r, %ys : tensor<1x3x{0}>, tensor<7x1x3x{0}>
+"""
+
+
+@needs_vulkan
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_steps_that_begin_inside_a_word(dtype: str):
+    """A scan that is launched step by step, on three elements a step."""
+    names = {"c": (1, 3), "x": (7, 1, 3), "k": (3, 3)}
+    types = [f"%{n}: tensor<{'x'.join(map(str, s))}x{dtype}>" for n, s in names.items()]
+    text = STEPPED.format(dtype).replace(
+        "length 7", f"consts(%m = %k : tensor<3x3x{dtype}>) length 7"
+    )
+    results = f"(tensor<1x3x{dtype}>, tensor<7x1x3x{dtype}>)"
+    module = main(", ".join(types), results, text)
+    arguments = [ordinary(dtype, shape, seed) for seed, shape in enumerate(names.values())]
+    got = run_on("kompute", planned(module), arguments)
+    want = evaluate(module, *arguments)
+    for g, w in zip(got, want, strict=True):
+        run_ops.assert_close(g, w, *max((1e-5, 1e-5), tolerance(*arguments)))

@@ -21,15 +21,19 @@ from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import GatherOp, IndexingOp
 from fuel_dialect.ops.shape import ConcatOp
 from fuel_dialect.traits import Elementwise, Movement
-from fuel_lowering.forms import Form, Load, MapForm
+from fuel_lowering.forms import Load, MapForm
 from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.shader import (
     QUAD,
     Memory,
     Shader,
     hint_of,
+    is_wide,
     raw,
+    read_memory,
     shape_text,
+    write_memory,
 )
 from fuel_lowering.runs import CHECK, Emitted
 from fuel_lowering.scalars import Term
@@ -49,7 +53,7 @@ def emit_map(form: MapForm) -> Emitted:
     writer.write()
     kernel = writer.shader.kernel()
     groups = -(-prod(form.shape) // (QUAD * LOCAL))
-    return Emitted((kernel,), (writer.shader.launch(0, groups),))
+    return writer.outputs.finish(kernel, writer.shader.launch(0, groups))
 
 
 @dataclass(frozen=True)
@@ -64,14 +68,23 @@ class _Map:
     def __init__(self, form: MapForm):
         self.form = form
         self.points = prod(form.shape)
-        self.copies = not any(op.has_trait(Elementwise) for op in form.ops) and not form.splats
+        self.copies = self._only_copies()
         self.shader = Shader(form, self._title(), (LOCAL, 1))
+        self.outputs = Outputs(self.shader)
         self.sources: dict[SSAValue, _Source] = {}
         self.moved: dict[Operation, list[_Source]] = {}
         self.axes: dict[Operation, int] = {}
         self.values: dict[SSAValue, Term] = {}
         self._gather_sources()
         self._merge()
+
+    def _only_copies(self) -> bool:
+        """Whether bits are moved and nothing else; results in place, so that types do not count."""
+        form = self.form
+        in_place = not any(slot >= len(form.arguments) for slot in form.unaligned)
+        if form.splats or (self.points % QUAD and form.moves) or not in_place:
+            return False
+        return not any(op.has_trait(Elementwise) for op in form.ops)
 
     def _title(self) -> list[str]:
         results = ", ".join(shape_text(v) for v in self.form.results)
@@ -316,8 +329,10 @@ class _Map:
         value = form.results[number]
         slot = len(form.arguments) + number
         by_quads = slot not in form.unaligned and not (slot in form.moves and self.points % QUAD)
-        memory = write_memory(self.shader, slot, self.dtype(value), self.points, by_quads, value)
-        return memory, self.shader.vector("", self.dtype(value), memory.name) if by_quads else ""
+        if by_quads:
+            memory = write_memory(self.shader, slot, self.dtype(value), self.points, True, value)
+            return memory, self.shader.vector("", memory.dtype, memory.name)
+        return self.outputs.memory(number, False), ""
 
     def _give(self, outputs: Sequence[tuple[Memory, str]]) -> None:
         shader = self.shader
@@ -328,39 +343,8 @@ class _Map:
                 continue
             at = f"{self.first} + {self.lane}"
             place = f"{memory.name}[{memory.place(at)}]"
-            shader.line(f"if ({at} < {self.points}) {place} = {term.text};")
-
-
-def read_memory(shader: Shader, slot: int, dtype: DType, wide: bool) -> Memory:
-    """The buffer of an argument."""
-    form = shader.form
-    elements = prod(form.arguments[slot].get_shape())
-    return shader.reads(slot, dtype, elements, wide, argument_name(form, slot))
-
-
-def argument_name(form: Form, slot: int) -> str:
-    """What an argument is called in the IR."""
-    values = (value for value, load in form.loads.items() if load.argument == slot)
-    return hint_of(next(values), f"in_{slot}")
-
-
-def write_memory(
-    shader: Shader, slot: int, dtype: DType, elements: int, wide: bool, value: SSAValue
-) -> Memory:
-    """The buffer of a result. Raises where it is packed and not written by quads."""
-    if dtype.itemsize < 4 and not wide:
-        raise LoweringError(
-            f"{shader.form.name}: a result of {dtype} that does not begin and end at a multiple of "
-            "four elements cannot be written in place on kompute, which writes whole words"
-        )
-    hint = f"out_{value.name_hint}" if value.name_hint else "result"
-    return shader.writes(slot, dtype, elements, wide, hint)
-
-
-def is_wide(layout: Layout) -> bool:
-    """Whether four neighbours along the last axis are a quad of the buffer."""
-    *outer, inner = layout.strides
-    return inner == 1 and not any(s % QUAD for s in outer) and layout.offset % QUAD == 0
+            word = self.outputs.word(memory, term)
+            shader.line(f"if ({at} < {self.points}) {place} = {word};")
 
 
 def _dim(op: Operation) -> int:

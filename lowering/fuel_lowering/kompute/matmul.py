@@ -20,9 +20,16 @@ from fuel_dialect.layout import Layout
 from fuel_lowering.forms import Load, MatmulForm
 from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
 from fuel_lowering.kompute.language import TYPES, VECTORS
-from fuel_lowering.kompute.map import is_wide, read_memory
 from fuel_lowering.kompute.outputs import Outputs
-from fuel_lowering.kompute.shader import QUAD, Memory, Shader, hint_of, shape_text
+from fuel_lowering.kompute.shader import (
+    QUAD,
+    Memory,
+    Shader,
+    hint_of,
+    is_wide,
+    read_memory,
+    shape_text,
+)
 from fuel_lowering.kompute.tuning import MOST_TRIPS
 from fuel_lowering.runs import Emitted, EmittedLaunch
 from fuel_lowering.scalars import REGISTERS, Term

@@ -11,13 +11,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from xdsl.ir import SSAValue
+
 from fuel_dialect.ops.base import tensor_type
 from fuel_lowering.forms import Form
 from fuel_lowering.kernels import DeviceKernel
-from fuel_lowering.kompute.map import LOCAL, write_memory
-from fuel_lowering.kompute.shader import QUAD, Memory, Shader, register_dtype
+from fuel_lowering.kompute.shader import QUAD, Memory, Shader, register_dtype, write_memory
 from fuel_lowering.runs import Emitted, EmittedLaunch
 from fuel_lowering.scalars import REGISTERS, Term
+
+LOCAL = 256
+"""Invocations of a workgroup that packs."""
+
+WORD = 4
+"""Bytes of a word."""
+
+PACKED = {
+    "i1": "uint({0})",
+    "i8": "uint({0})",
+    "i16": "uint({0})",
+    "ui8": "uint({0})",
+    "bf16": "fuel_to_bf16({0})",
+    "f16": "fuel_to_f16({0})",
+}
+"""A word with the bits of an element in its low ones."""
 
 
 @dataclass(eq=False)
@@ -67,20 +84,54 @@ class Outputs:
 
 def _packing(form: Form, number: int, slot: int) -> tuple[DeviceKernel, EmittedLaunch]:
     """A kernel that packs the words of a result."""
-    value = form.results[number]
-    dtype = form.dtype(value)
-    elements = prod(tensor_type(value).get_shape())
+    dtype = form.dtype(form.results[number])
+    elements = prod(tensor_type(form.results[number]).get_shape())
     shader = Shader(form, [f"{elements} words as {dtype}"], (LOCAL, 1), name=f"pack_{dtype}")
-    words = shader.reads(slot, register_dtype(dtype), elements, True, "words")
     target = len(form.arguments) + number
-    wide = not (target in form.unaligned or (target in form.moves and elements % QUAD))
-    out = write_memory(shader, target, dtype, elements, wide, value)
+    if target in form.unaligned or (target in form.moves and elements % QUAD):
+        count = _pack_between(shader, form.results[number], slot, target, elements)
+    else:
+        count = _pack(shader, form.results[number], slot, target, elements)
+    return shader.kernel(), shader.launch(0, -(-count // LOCAL))
+
+
+def _pack(shader: Shader, value: SSAValue, slot: int, target: int, elements: int) -> int:
+    """Four elements for each invocation; how many invocations that takes."""
+    dtype = shader.form.dtype(value)
+    words = shader.reads(slot, register_dtype(dtype), elements, True, "words")
+    out = write_memory(shader, target, dtype, elements, True, value)
     quads = -(-elements // QUAD)
     shader.line(f"uint q = {shader.invocation()};")
     shader.line(f"if (q >= {quads}) return;")
-    shader.line("uint i = 4 * q;")
+    shader.line(f"uint i = {QUAD} * q;")
     quad = shader.load_quad(words, "i", "words")
     if REGISTERS[dtype.name] == "bool":
         quad = f"notEqual({quad}, ivec4(0))"
     shader.store_quad(out, "i", quad)
-    return shader.kernel(), shader.launch(0, -(-quads // LOCAL))
+    return quads
+
+
+def _pack_between(shader: Shader, value: SSAValue, slot: int, target: int, elements: int) -> int:
+    """
+    One word of the result for each invocation, where the result begins or ends inside a word.
+
+    What else is in that word stays as it is; no other launch writes it meanwhile.
+    """
+    dtype = shader.form.dtype(value)
+    count = WORD // dtype.itemsize
+    bits = 8 * dtype.itemsize
+    words = shader.reads(slot, register_dtype(dtype), elements, False, "words")
+    out = shader.exchanges(target, dtype, elements, "result")
+    start = out.offset if out.moves else "0"
+    total = elements // count + 2
+    shader.line(f"uint w = {start} / {count} + {shader.invocation()};")
+    shader.line(f"if (w > ({start} + {elements - 1}) / {count}) return;")
+    shader.line(f"uint word = {out.name}[w];")
+    shader.open(f"[[unroll]] for (uint lane = 0; lane < {count}; lane++)")
+    shader.line(f"uint i = w * {count} + lane - {start};")
+    shader.line(f"if (i >= {elements}) continue;")
+    packed = PACKED[dtype.name].format(f"{words.name}[i]")
+    shader.line(f"word = bitfieldInsert(word, {packed}, int(lane) * {bits}, {bits});")
+    shader.close()
+    shader.line(f"{out.name}[w] = word;")
+    return total

@@ -20,9 +20,8 @@ from fuel_dialect.layout import Layout
 from fuel_lowering.forms import Phase, Reduction, RowForm
 from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
 from fuel_lowering.kompute.combine import Accumulator
-from fuel_lowering.kompute.map import read_memory
 from fuel_lowering.kompute.outputs import Outputs
-from fuel_lowering.kompute.shader import QUAD, Memory, Shader, hint_of, shape_text
+from fuel_lowering.kompute.shader import QUAD, Memory, Shader, hint_of, read_memory, shape_text
 from fuel_lowering.kompute.tuning import LARGEST_TEAM, MOST_TRIPS, Tuning
 from fuel_lowering.runs import Emitted
 from fuel_lowering.scalars import Term

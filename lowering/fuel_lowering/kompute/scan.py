@@ -17,13 +17,14 @@ from fuel_dialect.layout import Layout
 from fuel_lowering.forms import ScanForm
 from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
 from fuel_lowering.kompute.language import TYPES, VECTORS
-from fuel_lowering.kompute.map import is_wide, read_memory
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.shader import (
     QUAD,
     Memory,
     Shader,
     hint_of,
+    is_wide,
+    read_memory,
     register_dtype,
     shape_text,
 )

@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
+from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_lowering.forms import Form
 from fuel_lowering.kernels import DeviceKernel, Parameter
@@ -336,3 +337,31 @@ def register_dtype(dtype: DType) -> DType:
     """The 32-bit element type that holds a value of any element type exactly."""
     register = REGISTERS[dtype.name]
     return dtypes.BY_NAME["i32" if register == "bool" else register]
+
+
+def read_memory(shader: Shader, slot: int, dtype: DType, wide: bool) -> Memory:
+    """The buffer of an argument."""
+    form = shader.form
+    elements = prod(form.arguments[slot].get_shape())
+    return shader.reads(slot, dtype, elements, wide, argument_name(form, slot))
+
+
+def argument_name(form: Form, slot: int) -> str:
+    """What an argument is called in the IR."""
+    values = (value for value, load in form.loads.items() if load.argument == slot)
+    return hint_of(next(values), f"in_{slot}")
+
+
+def write_memory(
+    shader: Shader, slot: int, dtype: DType, elements: int, wide: bool, value: SSAValue
+) -> Memory:
+    """The buffer of a result; a packed one is written by quads."""
+    assert wide or dtype.itemsize == 4
+    hint = f"out_{value.name_hint}" if value.name_hint else "result"
+    return shader.writes(slot, dtype, elements, wide, hint)
+
+
+def is_wide(layout: Layout) -> bool:
+    """Whether four neighbours along the last axis are a quad of the buffer."""
+    *outer, inner = layout.strides
+    return inner == 1 and not any(s % QUAD for s in outer) and layout.offset % QUAD == 0
