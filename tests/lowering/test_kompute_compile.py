@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fuel_dialect.errors import LoweringError
 from fuel_lowering import cache
 from fuel_lowering.kernels import DeviceKernel, Parameter
 from fuel_lowering.kompute import compile as compiling
-from fuel_lowering.kompute.compile import compile_kernel, find
+from fuel_lowering.kompute.compile import compile_all, compile_kernel, find
 from fuel_lowering.kompute.spirv import facts_of
 
 DOUBLE = """#version 450
@@ -68,6 +69,20 @@ def test_a_second_compile_runs_no_process(monkeypatch: pytest.MonkeyPatch) -> No
     cache.clear()
     with pytest.raises(AssertionError, match="glslangValidator"):
         compile_kernel(kernel(DOUBLE))
+
+
+def test_kernels_compiled_side_by_side_are_those_compiled_alone() -> None:
+    kernels = [kernel(DOUBLE.replace("2.0", f"{n}.0")) for n in range(3)]
+    compile_all(kernels)
+    modules = [cache.get(path.stem) for path in sorted(cache_folder().iterdir())]
+    assert sorted(map(compile_kernel, kernels)) == sorted(filter(None, modules))
+    with pytest.raises(LoweringError, match="kernel bad does not compile"):
+        compile_all([*kernels, kernel("#version 450\n", "bad")])
+    compile_all([])
+
+
+def cache_folder() -> Path:
+    return Path(os.environ["FUEL_CACHE_DIR"], "kernels")
 
 
 def test_an_error_shows_the_lines() -> None:

@@ -17,7 +17,9 @@ import pytest
 from xdsl.dialects.builtin import TensorType, f32
 
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
+from fuel_dialect.ops.control import RunOp
 from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices import vulkan, vulkan_facts
 from fuel_runtime.devices.buffers import BufferDevice
@@ -497,3 +499,24 @@ def test_the_end_in_any_order(staged: bool) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_runs_are_fitted_to_the_kind_of_device() -> None:
+    text = """
+func.func @main(%x: T) -> T {
+  %r = fuel.run on #fuel.target<vulkan:0, "kompute"> (%y = %x : T) -> T {
+    %k = fuel.kernel reduction "softmax" (%z = %y : T) -> T {
+      %s = fuel.softmax_last_dim %z : T
+      fuel.yield %s : T
+    }
+    fuel.yield %k : T
+  }
+  func.return %r : T
+}
+""".replace(" T", " tensor<4x4096xf32>")
+    (run,) = (op for op in parse_module(text).walk() if isinstance(op, RunOp))
+    sources = {
+        name: opened(kind=name).lower(run, "main").source for name in ("CPU", "discrete GPU")
+    }
+    assert "local_size_x = 64" in sources["CPU"]
+    assert "local_size_x = 256" in sources["discrete GPU"]

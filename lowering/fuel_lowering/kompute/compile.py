@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -47,6 +48,17 @@ def compile_kernel(kernel: DeviceKernel) -> bytes:
     module = _compile(kernel, compiler, checker)
     cache.put(name, module)
     return module
+
+
+def compile_all(kernels: Sequence[DeviceKernel]) -> None:
+    """
+    Compile several kernels at once, so that each is then found on disk.
+
+    Raises `LoweringError` for the first that does not compile.
+    """
+    with ThreadPoolExecutor(max(1, min(len(kernels), os.cpu_count() or 1))) as pool:
+        for _ in pool.map(compile_kernel, kernels):
+            pass
 
 
 def find(executable: str, package: str) -> Path:

@@ -94,7 +94,11 @@ class BufferDevice:
         loaded: dict[DeviceKernel, Any] = {}
         with self.lock:
             self.check_open()
-            for kernel in dict.fromkeys(kernel for run in runs for kernel in run.kernels):
+            kernels = list(dict.fromkeys(kernel for run in runs for kernel in run.kernels))
+            prepare = getattr(self.driver, "prepare", None)
+            if prepare is not None and len(kernels) > 1:
+                prepare(kernels)
+            for kernel in kernels:
                 loaded[kernel] = self.driver.load(kernel)
         found = {run.entry: LoadedRun(self, run, loaded, shared) for run in runs}
         self._runs.update(found.values())

@@ -117,6 +117,10 @@ class Driver(Protocol):
     A driver whose memory has CUDA addresses may have two methods more. With `pointer(handle) ->
     int`, arrays of the device have a `__cuda_array_interface__`. `take_in(array, handle)` copies
     the elements of a row-major array that has one to the start of some memory.
+
+    One that compiles faster side by side may have `prepare(kernels)`, which is called before each
+    of several kernels is loaded; one that knows more of its device than the target does may have
+    `lower(run, entry)` in place of the target's.
     """
 
     @property

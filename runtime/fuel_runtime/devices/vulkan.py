@@ -20,14 +20,16 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
-from fuel_lowering.kompute.compile import CHECKER, COMPILER, compile_kernel, find
+from fuel_lowering.kompute.compile import CHECKER, COMPILER, compile_all, compile_kernel, find
+from fuel_lowering.kompute.lower import lower_run
 from fuel_lowering.kompute.spirv import facts_of
 from fuel_runtime.devices.interface import BoundLaunch, Limits
 from fuel_runtime.devices.vulkan_facts import VulkanFacts, list_devices
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
-    from fuel_lowering.kernels import DeviceKernel
+    from fuel_dialect.ops.control import RunOp
+    from fuel_lowering.kernels import DeviceKernel, DeviceRun
     from fuel_runtime.devices.kompute import Kompute
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -227,6 +229,14 @@ class VulkanDriver:
         self._kompute.evaluate(handle.upload)
 
     # Launches.
+
+    def lower(self, run: RunOp, entry: str) -> DeviceRun:
+        """A run as shaders that fit this kind of device. Raises `LoweringError`."""
+        return lower_run(run, entry, "cpu" if self.facts.on_host_cores else "gpu")
+
+    def prepare(self, kernels: Sequence[DeviceKernel]) -> None:
+        """Compile kernels side by side; each compiler is a process of its own."""
+        compile_all(kernels)
 
     def load(self, kernel: DeviceKernel) -> LoadedKernel:
         """Compile a kernel. Raises `LoweringError`, also for one that is too much here."""
