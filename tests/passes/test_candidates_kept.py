@@ -95,7 +95,7 @@ def test_a_precision_floor_refuses_with_a_reason():
     assert sifted.refused == (
         (
             "kompute",
-            "precision-floor: shaders kernels may be off by 8192 units in the last place; "
+            "precision-floor: shaders kernels may be off by 128 units in the last place; "
             "4 are allowed",
         ),
     )
