@@ -24,6 +24,7 @@ DESCRIPTION = TargetDescription(
             ulps=128,
         ),
     ),
+    tables=("scalars",),
     bytes_per_ns=60.0,
     operations_per_ns=400.0,
     flops_per_ns=800.0,

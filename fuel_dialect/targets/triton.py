@@ -21,6 +21,7 @@ DESCRIPTION = TargetDescription(
             limits=(ScanSteps(MOST_LAUNCHES),),
         ),
     ),
+    tables=("scalars",),
     bytes_per_ns=400.0,
     operations_per_ns=5_000.0,
     flops_per_ns=12_000.0,

@@ -13,13 +13,14 @@ import abc
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import pi, sqrt
 from typing import Any, cast
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from fuel_dialect import dtypes
+from fuel_dialect import dtypes, plugins
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops import comparison
@@ -209,13 +210,19 @@ def evaluate(code: Code, op: Operation, operands: Sequence[Term]) -> Term:
 
     Raises `LoweringError` for an op without a rule.
     """
-    rule = RULES.get(type(op))
+    rule = rules().get(type(op))
     if rule is None:
         types = ", ".join(str(o.type) for o in op.operands)
         raise LoweringError(f"{op.name}: there is no scalar rule for it on {types}")
     code.hint = op.results[0].name_hint or cast(FuelOp, op).mnemonic()
     result = rule(code, op, operands)
     return result if type(op) in EXACT else code.settle(result)
+
+
+@cache
+def rules() -> Mapping[type[Operation], Rule]:
+    """How each op becomes primitives; those of other packages too."""
+    return plugins.kernels("scalars", RULES)
 
 
 def result_dtype(value: SSAValue) -> DType:
