@@ -69,7 +69,7 @@ def chain(elements: int, launches: int) -> DeviceRun:
 
 def bare(driver: VulkanDriver, run: DeviceRun, x: Array) -> Contestant:
     """The run by `kp` alone, without barriers between its launches."""
-    import kp
+    import kp  # pyright: ignore[reportMissingImports]
 
     manager = kp.Manager(0)
     spirv = driver.load(run.kernels[0]).spirv

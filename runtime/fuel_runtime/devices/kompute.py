@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import kp
+import kp  # pyright: ignore[reportMissingImports]
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
