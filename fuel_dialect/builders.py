@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fuel_dialect.graph import Graph
 
 Dims = Sequence[SupportsIndex]
+Ranges = Sequence[tuple[SupportsIndex, SupportsIndex]]
 
 
 def whole(op: str, what: str, value: object) -> int:
@@ -455,6 +456,56 @@ class Handle:
         """out[p] = self[p with coordinate `dim` replaced by indices[p]]; ui32 of the same rank."""
         where = integer(whole("gather", "dim", dim))
         return self.emit(indexing.GatherOp, indices, dim=where)
+
+    def write_slice(self, source: Handle, ranges: Ranges) -> Self:
+        """self with `source` in a part of it, given as (start, end) for each dim."""
+        starts = self._starts("write_slice", source, ranges)
+        return self.emit(memory.WriteSliceOp, source, starts=starts)
+
+    def write_slice_doff(
+        self, source: Handle, position: Handle, axis: SupportsIndex, ranges: Ranges
+    ) -> Self:
+        """
+        `write_slice`, with the start along `axis` in a tensor of rank 0, ui32 or i64.
+
+        The range of the axis begins at 0. A source that would reach beyond self raises
+        `IndexOutOfRange` when the program runs.
+        """
+        starts = self._starts("write_slice_doff", source, ranges)
+        where = integer(whole("write_slice_doff", "the axis", axis))
+        return self.emit(memory.WriteSliceDoffOp, source, position, starts=starts, axis=where)
+
+    def write_slice_rotating(
+        self,
+        source: Handle,
+        position: Handle,
+        axis: SupportsIndex,
+        modulus: SupportsIndex,
+        ranges: Ranges,
+    ) -> Self:
+        """`write_slice_doff` in a ring: entry j along `axis` goes to (position + j) % modulus."""
+        name = "write_slice_rotating"
+        return self.emit(
+            memory.WriteSliceRotatingOp,
+            source,
+            position,
+            starts=self._starts(name, source, ranges),
+            axis=integer(whole(name, "the axis", axis)),
+            modulus=integer(whole(name, "the modulus", modulus)),
+        )
+
+    def _starts(self, op: str, source: Handle, ranges: Ranges) -> Attribute:
+        """The starts of ranges. Raises `ShapeError` for one that is not as wide as the source."""
+        self.require_same_graph(op, source)
+        pairs = [(whole(op, "a start", a), whole(op, "an end", b)) for a, b in ranges]
+        if len(pairs) == source.ndim:
+            for dim, ((start, end), width) in enumerate(zip(pairs, source.shape, strict=True)):
+                if end - start != width:
+                    raise ShapeError(
+                        f"{op}: the range {start} to {end} of dim {dim} is {end - start} wide; the "
+                        f"source {list(source.shape)} has {width} there"
+                    )
+        return shape.int_array([start for start, _ in pairs])
 
     def copy(self, device: str | DeviceAttr) -> Self:
         """The value, resident on a device as well. Raises `UnknownDevice` and `InvalidScan`."""

@@ -18,7 +18,8 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import HOST, DeviceAttr
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp, SequenceOp, YieldOp
+from fuel_dialect.ops.control import BranchOp, RegionOp, RunOp, ScanOp, SequenceOp, YieldOp
+from fuel_dialect.ops.shape import int_array, int_tuple
 from fuel_dialect.traits import Leaf, Transfer
 
 
@@ -165,6 +166,9 @@ def _remove_operands(op: RegionOp, dead: list[int], rewriter: PatternRewriter) -
         inits, xs = stepped.start, len(set(stepped) - gone)
         sizes = [inits, xs, len(op.operands) - inits - xs]
         op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+    if isinstance(op, RunOp) and op.reuses is not None:
+        numbers = [-1 if o in gone else o - sum(d < o for d in gone) for o in int_tuple(op.reuses)]
+        op.properties["reuses"] = int_array(numbers)
     rewriter.notify_op_modified(op)
 
 
@@ -181,10 +185,14 @@ class DropResults(RewritePattern):
             end = cast(YieldOp, region.block.last_op)
             end.operands = [end.operands[i] for i in used]
         regions = [op.detach_region(region) for region in list(op.regions)]
+        properties = dict(op.properties)
+        if isinstance(op, RunOp) and op.reuses is not None:
+            numbers = int_tuple(op.reuses)
+            properties["reuses"] = int_array([numbers[i] for i in used])
         new = type(op).create(
             operands=op.operands,
             result_types=[op.results[i].type for i in used],
-            properties=op.properties,
+            properties=properties,
             attributes=op.attributes,
             regions=regions,
         )

@@ -86,6 +86,10 @@ class WeightError(FuelError):
     """A weight is missing, or has another shape or dtype than the program says."""
 
 
+class StateError(FuelError, ValueError):
+    """The state of a call is missing, another program's, in use, freed, or half updated."""
+
+
 class OutOfMemory(FuelError, MemoryError):
     """A program needs more memory than there is."""
 
@@ -104,3 +108,6 @@ class DecisionError(FuelError, ValueError):
 
 class IndexOutOfRange(FuelError, IndexError):
     """An index operand holds a value outside the extent it indexes."""
+
+    before_writes: bool = False
+    """Whether the run that raises it had written over nothing yet."""

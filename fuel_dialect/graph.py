@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -24,11 +24,12 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.branches import BranchBuilder, trace_branch
 from fuel_dialect.builders import extents, whole
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError
-from fuel_dialect.ops.base import AnyTensor, ConstOp, splat_attribute
+from fuel_dialect.ops.base import AnyTensor, ConstOp, integer, splat_attribute
 from fuel_dialect.ops.base import tensor as tensor_of
 from fuel_dialect.ops.memory import IotaOp, WeightOp
 from fuel_dialect.promotion import host_array, integer_range, is_number, weak
 from fuel_dialect.scans import Structure, trace_scan
+from fuel_dialect.state import ALIASES, DONATED
 from fuel_dialect.tensor import Operand, Tensor
 from fuel_dialect.tracing import Trace, backward_ops, block_of, describe
 
@@ -49,6 +50,7 @@ class Graph:
     def __init__(self) -> None:
         self.trace = Trace()
         self._names: list[str | None] = []
+        self._updates: dict[int, SSAValue] = {}
         self._weights: dict[str, AnyTensor] = {}
 
     @property
@@ -79,13 +81,56 @@ class Graph:
 
         Raises `GraphError` for a name in use, or inside an arm or a body.
         """
-        type = tensor_of(extents("input", shape), dtypes.of(dtype).type)
+        return self._argument("input", shape, dtype, name)
+
+    def state(self, shape: Any, dtype: object = "f32", name: str | None = None) -> Tensor:
+        """
+        A member of the state: a tensor that lives across calls, where `update` says what is next.
+
+        It is an argument whose buffer is donated. Where it is written with `write` and nothing
+        reads the old value afterwards, it is written in place. Without an `update` it stays as it
+        is. Raises what `input` raises.
+
+            cache = g.state((512, 64), "f32", name="cache")
+            cache.update(cache.write(row, at=position))
+        """
+        with self.trace.lock:
+            made = self._argument("state", shape, dtype, name)
+            self._updates[len(self._names) - 1] = made.value
+            return made
+
+    def update(self, state: Tensor, new: Tensor) -> None:
+        """What a member of the state is in the next call: `state.update(new)`."""
+        with self.trace.lock:
+            index = next((i for i, t in enumerate(self.inputs) if t.value is state.value), -1)
+            if index not in self._updates:
+                raise GraphError(
+                    f"update: {describe(state.value)} is no state of this graph; make it with "
+                    "graph.state"
+                )
+            if self._updates[index] is not state.value:
+                raise GraphError(f"update: {describe(state.value)} is updated already; once is all")
+            state.require_same_graph("update", new, "the new value")
+            if block_of(new.value) is not self.trace.root.block:
+                raise GraphError("update: the new value was made in an arm or a body; return it")
+            if new.shape != state.shape:
+                raise ShapeError(
+                    f"update: the state is {list(state.shape)}, the new value {list(new.shape)}"
+                )
+            if new.dtype != state.dtype:
+                raise DTypeError(
+                    f"update: dtype mismatch: the state is {state.dtype}, the new value {new.dtype}"
+                )
+            self._updates[index] = new.value
+
+    def _argument(self, op: str, shape: Any, dtype: object, name: str | None) -> Tensor:
+        type = tensor_of(extents(op, shape), dtypes.of(dtype).type)
         with self.trace.lock:
             if self.trace.scope is not self.trace.root:
                 raise GraphError(
-                    "input: an arm or a scan body has no inputs of its own; make it outside"
+                    f"{op}: an arm or a scan body has no {op}s of its own; make it outside"
                 )
-            _check_new_name("input", name, self._names)
+            _check_new_name(op, name, self._names)
             value = self.trace.root.block.insert_arg(type, len(self._names))
             self._names.append(name)
             if name is not None and SSAValue.is_valid_name(name):
@@ -207,6 +252,8 @@ class Graph:
         """
         A verified module with one function: all inputs, and the ops that the results need.
 
+        The next values of the state follow as results that alias the arguments. A graph with state
+        may have no other results.
         The graph stays as it is and can be built again. `names` are the names of the results.
         Raises `GraphError` for results that are not tensors of this graph, and for names that are
         no names or are taken.
@@ -214,11 +261,12 @@ class Graph:
         if len(results) == 1 and isinstance(results[0], list | tuple):
             results = tuple(cast(Sequence[Any], results[0]))
         _check_name("build", name)
-        labels = _check_results(self, results, names)
+        labels = _check_results(self, results, names, bool(self._updates))
         with self.trace.lock:
             _check_defaults("input", "arg", self._names)
             _check_defaults("result", "result", labels)
-            function = self._function([r.value for r in results], name, labels)
+            values = [*(r.value for r in results), *self._updates.values()]
+            function = self._function(values, name, labels)
         module = ModuleOp([function])
         module.verify()
         return module
@@ -239,18 +287,29 @@ class Graph:
             name,
             ([a.type for a in block.args], [o.type for o in outputs]),
             Region(block),
-            arg_attrs=_named(self._names),
-            res_attrs=_named(labels),
+            arg_attrs=self._argument_attributes(),
+            res_attrs=self._result_attributes(labels),
         )
 
+    def _argument_attributes(self) -> ArrayAttr[DictionaryAttr] | None:
+        entries = [_named(name) for name in self._names]
+        for index in self._updates:
+            entries[index][DONATED] = UnitAttr()
+        return _attributes(entries)
 
-def _named(names: Sequence[str | None]) -> ArrayAttr[DictionaryAttr] | None:
-    """The attributes of arguments or results; None where no name is given."""
-    if all(name is None for name in names):
+    def _result_attributes(self, labels: Sequence[str | None]) -> ArrayAttr[DictionaryAttr] | None:
+        aliases: list[dict[str, Attribute]] = [{ALIASES: integer(i)} for i in self._updates]
+        return _attributes([*map(_named, labels), *aliases])
+
+
+def _named(name: str | None) -> dict[str, Attribute]:
+    return {} if name is None else {NAME: StringAttr(name)}
+
+
+def _attributes(entries: Sequence[dict[str, Attribute]]) -> ArrayAttr[DictionaryAttr] | None:
+    """The attributes of arguments or results; None where there are none."""
+    if not any(entries):
         return None
-    entries: list[dict[str, Attribute]] = [
-        {} if name is None else {NAME: StringAttr(name)} for name in names
-    ]
     return ArrayAttr([DictionaryAttr(entry) for entry in entries])
 
 
@@ -281,10 +340,13 @@ def _check_defaults(what: str, prefix: str, names: Sequence[str | None]) -> None
 
 
 def _check_results(
-    graph: Graph, results: Sequence[object], names: Sequence[str | None] | None
+    graph: Graph,
+    results: Sequence[object],
+    names: Sequence[str | None] | None,
+    has_state: bool,
 ) -> list[str | None]:
     """The labels of results. Raises `GraphError` for what cannot be a result."""
-    if not results:
+    if not results and not has_state:
         raise GraphError("build: needs one result or more")
     for index, result in enumerate(results):
         if not isinstance(result, Tensor):

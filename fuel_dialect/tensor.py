@@ -565,6 +565,39 @@ class Tensor(Handle):
                 return picked
             return picked._reshape((*self.shape[:dim], *chosen.shape, *self.shape[dim + 1 :]))
 
+    def update(self, new: Tensor) -> None:
+        """
+        Say what a member of the state, made by `graph.state`, is in the next call; once.
+
+        Raises `GraphError` for a tensor that is no state, `ShapeError` and `DTypeError`.
+        """
+        self.graph.update(self, new)
+
+    def write(self, source: Tensor, at: Tensor | SupportsIndex, axis: SupportsIndex = 0) -> Tensor:
+        """
+        A tensor like self, with `source` from `at` on along an axis: JAX's
+        `dynamic_update_slice_in_dim`, NumPy's `x[at : at + n] = source`.
+
+        `at` is a number, or a tensor of one ui32 or i64 that is read when the program runs; there
+        `IndexOutOfRange` is raised for a source that would reach beyond self (nothing is clamped).
+        `source` has self's extents along the other dims. Where self is dead afterwards, as the
+        state of a graph is, the source is written in place.
+        """
+        dim = normal_axis("write", axis, self.ndim, self.shape)
+        with self.graph.trace.editing():
+            self.require_same_graph("write", source, "the source")
+            if source.ndim != self.ndim:
+                raise ShapeError(
+                    f"write: the source {list(source.shape)} and the destination "
+                    f"{list(self.shape)} must have the same rank"
+                )
+            ranges = [(0, width) for width in source.shape]
+            if isinstance(at, Tensor):
+                return self.write_slice_doff(source, at, dim, ranges)
+            start = whole("write", "the start", at)
+            ranges[dim] = (start, start + source.shape[dim])
+            return self.write_slice(source, ranges)
+
     def take_along_axis(
         self, indices: Tensor | np.ndarray[Any, Any] | Sequence[Any], axis: SupportsIndex
     ) -> Tensor:

@@ -39,6 +39,7 @@ PASSES = {
     "fuel-order": ("fuel_passes.order", "OrderPass"),
     "fuel-form-runs": ("fuel_passes.form_runs", "FormRunsPass"),
     "fuel-order-runs": ("fuel_passes.order_runs", "OrderRunsPass"),
+    "fuel-reuse-buffers": ("fuel_passes.reuse_buffers", "ReuseBuffersPass"),
     "fuel-unroll-scan": ("fuel_passes.unroll_scan", "UnrollScanPass"),
     "fuel-optimize": ("fuel_passes.pipeline", "OptimizePass"),
 }

@@ -27,7 +27,7 @@ from fuel_dialect.errors import DeviceUnavailable, IndexOutOfRange, LoweringErro
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.indexing import IndexingOp
-from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.ops.memory import WeightOp, WriteSliceDoffOp
 from fuel_dialect.reference.interpreter import evaluate, evaluate_op
 from fuel_dialect.traits import Leaf
 from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter, WeightUse
@@ -249,6 +249,7 @@ class _Lowering:
             self.constants,
             self.weights,
             tuple(self.checks),
+            tuple(self.run.reused().items()),
         )
 
     def _buffer(self, value: SSAValue, role: Any, index: int = 0, key: str = "") -> int:
@@ -275,7 +276,9 @@ class _Lowering:
         block = Block(arg_types=[value.type for value in op.inputs])
         clone = op.clone(dict(zip(op.inputs, block.args, strict=True)))
         block.add_ops([clone, ReturnOp(*clone.results)])
-        checked = [o for o in op.walk() if isinstance(o, IndexingOp)]
+        checked: list[FuelOp] = [
+            o for o in op.walk() if isinstance(o, IndexingOp | WriteSliceDoffOp)
+        ]
         self._launch(op.label.data, block, [*op.inputs, *op.outputs], checked)
 
     def _copy(self, value: SSAValue, index: int) -> None:

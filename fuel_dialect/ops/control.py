@@ -14,7 +14,16 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, UnitAttr, i1, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i1,
+    i64,
+)
 from xdsl.dialects.utils import AbstractYieldOperation
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -54,6 +63,7 @@ from fuel_dialect.ops.base import (
     tensor,
     tensor_type,
 )
+from fuel_dialect.ops.shape import int_tuple
 from fuel_dialect.traits import Container, Leaf, Transfer
 
 
@@ -377,12 +387,46 @@ class RunOp(SequenceOp):
     """
     The longest straight stretch between decisions on one target: recorded once and replayed.
 
-    Holds kernels and leaves. No result is a view of an operand.
+    Holds kernels and leaves. No result is a view of an operand. With `reuses`, which has a number
+    for each result, a result takes over the buffer of the operand of that number; -1 means that it
+    has one of its own.
     """
 
     name = "fuel.run"
 
     target = prop_def(TargetAttr)
+    reuses = opt_prop_def(DenseArrayBase)
+
+    def reused(self) -> dict[int, int]:
+        """The results that take over the buffer of an operand, and that operand."""
+        if self.reuses is None:
+            return {}
+        return {i: operand for i, operand in enumerate(int_tuple(self.reuses)) if operand >= 0}
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.reuses is None:
+            return
+        if len(self.reuses) != len(self.outputs):
+            raise VerifyException(
+                f"run: reuses has {len(self.reuses)} numbers for {len(self.outputs)} results"
+            )
+        taken: dict[int, int] = {}
+        for result, operand in self.reused().items():
+            if operand >= len(self.inputs):
+                raise VerifyException(
+                    f"run: result {result} reuses operand {operand} of {len(self.inputs)}"
+                )
+            if operand in taken:
+                raise VerifyException(
+                    f"run: results {taken[operand]} and {result} both reuse operand {operand}"
+                )
+            taken[operand] = result
+            if self.outputs[result].type != self.inputs[operand].type:
+                raise VerifyException(
+                    f"run: result {result} is {self.outputs[result].type}; it cannot reuse "
+                    f"operand {operand}, {self.inputs[operand].type}"
+                )
 
     def verify_members(self) -> None:
         for op in self.body.block.ops:
@@ -395,13 +439,19 @@ class RunOp(SequenceOp):
     def print(self, printer: Printer) -> None:
         printer.print_string(" on ")
         printer.print_attribute(self.target)
+        if self.reuses is not None:
+            printer.print_string(" reuses ")
+            printer.print_attribute(self.reuses)
         printer.print_string(" ")
         self.print_signature(printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         parser.parse_keyword("on")
-        return cls.parse_signature(parser, {"target": parser.parse_attribute()})
+        properties = {"target": parser.parse_attribute()}
+        if parser.parse_optional_keyword("reuses") is not None:
+            properties["reuses"] = parser.parse_attribute()
+        return cls.parse_signature(parser, properties)
 
 
 @irdl_op_definition

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Leaves that bring data in (weight, iota), and transfers between devices (copy, move)."""
+"""Leaves that bring data in (weight, iota), transfers (copy, move), and writes into a part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import abc
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -23,9 +23,21 @@ from xdsl.traits import Pure
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr, parse_text
-from fuel_dialect.errors import GraphError, ShapeError, UnsupportedDTypeForOp
-from fuel_dialect.ops.base import SAME_TENSOR, AnyTensor, FuelOp, LeafOp, Properties
-from fuel_dialect.traits import MayReuse, Transfer
+from fuel_dialect.errors import DTypeError, GraphError, ShapeError, UnsupportedDTypeForOp
+from fuel_dialect.ops.base import (
+    ANY_TENSOR,
+    SAME_TENSOR,
+    AnyTensor,
+    FuelOp,
+    LeafOp,
+    Properties,
+    TensorConstraint,
+    int_value,
+    require_dim,
+    require_equal_dtypes,
+)
+from fuel_dialect.ops.shape import int_tuple
+from fuel_dialect.traits import MayReuse, Movement, Transfer
 
 
 @irdl_op_definition
@@ -143,3 +155,138 @@ class MoveOp(TransferOp):
     name = "fuel.move"
 
     traits = traits_def(MayReuse(0))
+
+
+class WriteOp(FuelOp, abc.ABC):
+    """
+    The destination, with the source in a part of it: a value like any other.
+
+    `starts` says where the source begins along each dim; it may not reach beyond the destination.
+    """
+
+    T: ClassVar = SAME_TENSOR
+
+    input = operand_def(T)
+    source = operand_def(ANY_TENSOR)
+    result = result_def(T)
+    starts = prop_def(DenseArrayBase)
+
+    assembly_format = "$input `,` $source attr-dict `:` type($input) `,` type($source)"
+
+    traits = traits_def(Pure(), Movement(), MayReuse(0))
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[AnyTensor],
+        properties: Properties,
+        declared: Sequence[AnyTensor],
+    ) -> Sequence[AnyTensor]:
+        input, source = operands[:2]
+        require_equal_dtypes(cls, (input, source))
+        name, starts = cls.mnemonic(), list(int_tuple(properties["starts"]))
+        extents, widths = list(input.get_shape()), list(source.get_shape())
+        if len({len(extents), len(widths), len(starts)}) > 1:
+            raise ShapeError(
+                f"{name}: rank mismatch: a source {widths} at starts {starts} in a destination "
+                f"{extents}; all three have as many dims"
+            )
+        for dim, (start, width, extent) in enumerate(zip(starts, widths, extents, strict=True)):
+            if start < 0 or start + width > extent:
+                raise ShapeError(
+                    f"{name}: the source {widths} at {starts} reaches beyond the destination "
+                    f"{extents} at dim {dim}"
+                )
+        return (input,)
+
+
+@irdl_op_definition
+class WriteSliceOp(WriteOp):
+    """The source at `starts`, which are known when the program is built."""
+
+    name = "fuel.write_slice"
+
+
+class WriteAtOp(WriteOp, abc.ABC):
+    """
+    The source at a place along `axis` that is known when the program runs.
+
+    The start along `axis` is the one element of the operand `position`; `starts` has 0 there.
+    """
+
+    input = operand_def(WriteOp.T)
+    source = operand_def(ANY_TENSOR)
+    position = operand_def(TensorConstraint(("ui32", "i64")))
+    axis = prop_def(IntegerAttr)
+
+    assembly_format = (
+        "$input `,` $source `,` $position attr-dict `:` type($input) `,` type($source) `,` "
+        "type($position)"
+    )
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[AnyTensor],
+        properties: Properties,
+        declared: Sequence[AnyTensor],
+    ) -> Sequence[AnyTensor]:
+        input, source, position = operands
+        name, axis = cls.mnemonic(), int_value(properties["axis"])
+        if position.get_shape():
+            raise ShapeError(
+                f"{name}: the position is one number, of shape [], not {list(position.get_shape())}"
+            )
+        require_dim(cls, axis, input)
+        (result,) = super().infer(operands, properties, declared)
+        if int_tuple(properties["starts"])[axis]:
+            raise ShapeError(f"{name}: the start along axis {axis} comes with the position; give 0")
+        if not source.get_shape()[axis]:
+            raise ShapeError(f"{name}: the source {list(source.get_shape())} is empty along {axis}")
+        return (result,)
+
+
+@irdl_op_definition
+class WriteSliceDoffOp(WriteAtOp):
+    """
+    The source at a position along `axis`, a ui32 or an i64.
+
+    A source that would reach beyond the destination raises `IndexOutOfRange` when it is written.
+    """
+
+    name = "fuel.write_slice_doff"
+
+
+@irdl_op_definition
+class WriteSliceRotatingOp(WriteAtOp):
+    """
+    The source in a ring: element j along `axis` goes to (position + j) mod `modulus`, a ui32.
+
+    What lies at `modulus` or beyond along the axis stays.
+    """
+
+    name = "fuel.write_slice_rotating"
+
+    modulus = prop_def(IntegerAttr)
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[AnyTensor],
+        properties: Properties,
+        declared: Sequence[AnyTensor],
+    ) -> Sequence[AnyTensor]:
+        input, source, position = operands
+        if dtypes.of_type(position).name != "ui32":
+            raise DTypeError(
+                f"write_slice_rotating: the position must be ui32, got {dtypes.of_type(position)}"
+            )
+        result = super().infer(operands, properties, declared)
+        axis, modulus = int_value(properties["axis"]), int_value(properties["modulus"])
+        width, extent = source.get_shape()[axis], input.get_shape()[axis]
+        if not width <= modulus <= extent:
+            raise ShapeError(
+                f"write_slice_rotating: a ring of {modulus} holds the source's {width} elements "
+                f"along axis {axis} and has room in the destination's {extent}; it does not here"
+            )
+        return result

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Weights, iota and transfers (`fuel_dialect.ops.memory`). The reference has one memory."""
+"""Weights, iota, transfers and writes (`fuel_dialect.ops.memory`). The reference has one memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.errors import WeightError
+from fuel_dialect.errors import IndexOutOfRange, WeightError
 from fuel_dialect.reference.precision import Array
 
 
@@ -36,3 +36,32 @@ def copy(x: Array, *, to: DeviceAttr) -> Array:
 
 def move(x: Array, *, to: DeviceAttr) -> Array:
     return x
+
+
+def write_slice(x: Array, source: Array, *, starts: Sequence[int]) -> Array:
+    result = x.copy()
+    places = zip(starts, source.shape, strict=True)
+    result[tuple(slice(start, start + width) for start, width in places)] = source
+    return result
+
+
+def write_slice_doff(
+    x: Array, source: Array, position: Array, *, starts: Sequence[int], axis: int
+) -> Array:
+    at, width, extent = int(position), source.shape[axis], x.shape[axis]
+    if not 0 <= at <= extent - width:
+        raise IndexOutOfRange(
+            f"write_slice_doff: {width} at {at} is out of range for extent {extent}"
+        )
+    return write_slice(x, source, starts=[*starts[:axis], at, *starts[axis + 1 :]])
+
+
+def write_slice_rotating(
+    x: Array, source: Array, position: Array, *, starts: Sequence[int], axis: int, modulus: int
+) -> Array:
+    result = x
+    for j in range(source.shape[axis]):
+        at = (int(position) + j) % modulus
+        part = source.take([j], axis)
+        result = write_slice(result, part, starts=[*starts[:axis], at, *starts[axis + 1 :]])
+    return result

@@ -137,6 +137,8 @@ class DeviceRun:
     weights: Mapping[str, WeightUse]
     checks: tuple[str, ...] = ()
     """The ops whose indices are checked, as an error names them."""
+    reuses: tuple[tuple[int, int], ...] = ()
+    """Results that take over the memory of an input: a buffer of each is one memory then."""
 
     @property
     def source(self) -> str:

@@ -36,6 +36,7 @@ from fuel_lowering.kernels import (
     Launch,
     WeightUse,
 )
+from fuel_lowering.reuse import taken_buffers
 from fuel_passes.form_kernels import form_kernels
 
 ALIGNMENT = 16
@@ -121,11 +122,12 @@ class _Lowering:
         self.checks: list[str] = []
         self.places: dict[SSAValue, _Place] = {}
         self.status: int | None = None
+        self.taken: dict[SSAValue, SSAValue] = {}
         self.copies: dict[tuple[Any, _Moving], tuple[KernelOp, Emitted]] = {}
 
     def lower(self) -> DeviceRun:
         run = self.run.clone()
-        block = run.body.block
+        block, self.taken = run.body.block, taken_buffers(run)
         take_out_factors(block)
         for index, argument in enumerate(block.args):
             self.places[argument] = self._buffer("input", argument, index)
@@ -155,6 +157,7 @@ class _Lowering:
             self.constants,
             self.weights,
             tuple(self.checks),
+            tuple(self.run.reused().items()),
         )
 
     # Buffers.
@@ -178,6 +181,22 @@ class _Lowering:
         for index, value in enumerate(block.last_op.operands):
             if isinstance(value.owner, KernelOp):
                 found.setdefault(value, index)
+        return found | self._handed_on(block)
+
+    def _handed_on(self, block: Block) -> dict[SSAValue, int]:
+        """
+        The values that lie in the memory of a result which takes over that of an operand.
+
+        A kernel may write where it reads: it computes each element from the operand's at the same
+        place, and from other operands.
+        """
+        assert block.last_op is not None
+        found: dict[SSAValue, int] = {}
+        for index in self.run.reused():
+            value: SSAValue = block.last_op.operands[index]
+            while value in self.taken:
+                found[value] = index
+                value = self.taken[value]
         return found
 
     def _give(self, value: SSAValue, index: int) -> None:

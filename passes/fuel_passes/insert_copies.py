@@ -28,6 +28,7 @@ from fuel_passes.plan.residency import (
     residency_of,
     result_devices,
 )
+from fuel_passes.plan.states import place_states
 from fuel_passes.plan.topology import Topology, check_plan, resolve
 from fuel_passes.walk import functions, plan_blocks
 
@@ -41,7 +42,9 @@ class InsertCopiesPass(ModulePass):
     `fuel.device` says, the host without one. A value goes to a device once, however many read it
     there: where two arms of a branch, or an arm and what stands around it, read it on one device,
     the transfer stands in front of the branch, otherwise in the arm that needs it. Where the
-    topology has no direct link, a value goes through the host.
+    topology has no direct link, a value goes through the host. A donated argument, and the result
+    that is its next value, live where `fuel.device` says or else where that result is computed:
+    state is not copied, and where it lives is noted (`fuel.state_device`).
 
     A branch result lives where the chosen arm left it; who reads it elsewhere asks for it, which
     costs nothing when it is there already. Arms for devices that the topology lacks are left as
@@ -58,6 +61,8 @@ class InsertCopiesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         topology = resolve(op, self.topology)
         check_plan(op, topology)
+        for function in functions(op):
+            place_states(function, topology.targets)
         if len({target.device for target in topology.targets}) < 2:
             return
         for block in list(plan_blocks(op)):

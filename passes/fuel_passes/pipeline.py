@@ -28,6 +28,7 @@ from fuel_passes.plan_pass import PlanPass
 from fuel_passes.plugins import Step
 from fuel_passes.promote_dtypes import PromoteDtypesPass
 from fuel_passes.recognize import RecognizePass
+from fuel_passes.reuse_buffers import ReuseBuffersPass
 from fuel_passes.simplify import SimplifyAfter, SimplifyPass
 from fuel_passes.strip_plan import StripPlanPass
 
@@ -96,6 +97,7 @@ class OptimizePass(ModulePass):
             OrderPass(),
             FormRunsPass(granularity=self.granularity, topology=topology),
             OrderRunsPass(),
+            ReuseBuffersPass(),
         )
 
     def _find_paths(self, after: Step) -> tuple[ModulePass, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import NoReturn
 
 from xdsl.context import Context
@@ -43,6 +44,7 @@ from fuel_passes.plan.residency import (
     result_devices,
     target_of,
 )
+from fuel_passes.plan.states import place_states, unplaced_states
 from fuel_passes.plan.topology import Topology, resolve, stamp_plan
 from fuel_passes.strip_plan import is_planned_branch
 from fuel_passes.walk import functions
@@ -55,7 +57,8 @@ class PlanPass(ModulePass):
 
     A kernel may run on each target one of whose sources makes it; its price there is that of
     `plan/prices.py`, or what was measured. Transfers count from where arguments live and to where
-    results must end (`fuel.device`, the host without one), each value once to a device. What is
+    results must end (`fuel.device`, the host without one), each value once to a device; donated
+    arguments and their next values will live where they are written, and cost nothing. What is
     pinned stays where it is pinned; a pin on a device that cannot run the kernel is an error.
     Kernels in arms that a person wrote run on the arm's target; a branch between kernels of one
     device moves as one, without the variants that its new device lacks.
@@ -122,6 +125,8 @@ def plan_module(
         check_sources(function, candidates)
     for plan in plans.values():
         apply_plan(plan, candidates)
+    for function in found if plans else ():
+        place_states(function, topology.targets)
     for function in found:
         choose_sources(function, candidates)
     if plans:
@@ -251,6 +256,7 @@ class _Problem:
         self.known: list[tuple[Candidate, ...]] = []
         self.key_of: dict[Operation, int] = {}
         self.homes = [device.label for device in argument_devices(function, block)]
+        self.states = unplaced_states(function)
 
     def add(self, op: Operation) -> None:
         """The node of an item whose inputs have theirs."""
@@ -291,6 +297,8 @@ class _Problem:
 
     def _input(self, value: SSAValue) -> Input | None:
         if isinstance(value, BlockArgument):
+            if value.index in self.states:
+                return None
             size = size_of(tensor_type(value))
             return Source(value.index, self.homes[value.index], size)
         if isinstance(value, OpResult) and value.op in self.key_of:
@@ -303,8 +311,13 @@ class _Problem:
         if not isinstance(end, ReturnOp):
             return {}
         devices = result_devices(self.function)
-        pairs = zip(map(self._input, end.operands), devices, strict=True)
-        return {given: device.label for given, device in pairs if isinstance(given, Output)}
+        free = set(self.states.values())
+        triples = zip(map(self._input, end.operands), devices, count(), strict=False)
+        return {
+            given: device.label
+            for given, device, index in triples
+            if isinstance(given, Output) and index not in free
+        }
 
 
 def _prices(candidates: Sequence[Candidate]) -> dict[str, int | None]:

@@ -9,8 +9,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block
 
+from fuel_dialect.errors import GraphError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, YieldOp
+from fuel_dialect.state import donations
 from fuel_passes.diagnostics import fail
 
 
@@ -35,8 +37,15 @@ def _holds_fuel(function: FuncOp) -> bool:
 
 
 def _check_straight(function: FuncOp) -> None:
-    """Raise `FuelPassError` unless a function is one block of fuel ops, in its arms too."""
+    """
+    Raise `FuelPassError` unless a function is one block of fuel ops, in its arms too, and says
+    rightly which results are the next values of which donated arguments.
+    """
     name = function.sym_name.data
+    try:
+        donations(function)
+    except GraphError as error:
+        fail(function, str(error))
     if len(function.body.blocks) > 1:
         fail(
             function,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fuel_runtime.executable import Executable
     from fuel_runtime.report import Report
     from fuel_runtime.session import Session
+    from fuel_runtime.state import State
     from fuel_runtime.weights import load_arrays, save_arrays
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Executable",
     "Report",
     "Session",
+    "State",
     "load_arrays",
     "open_devices",
     "save_arrays",
@@ -29,6 +31,7 @@ _HOME = {
     "Executable": "fuel_runtime.executable",
     "Report": "fuel_runtime.report",
     "Session": "fuel_runtime.session",
+    "State": "fuel_runtime.state",
     "load_arrays": "fuel_runtime.weights",
     "open_devices": "fuel_runtime.devices",
     "save_arrays": "fuel_runtime.weights",

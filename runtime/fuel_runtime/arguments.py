@@ -19,8 +19,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import text_of
-from fuel_dialect.errors import ArgumentError, DTypeError, ProgramError
+from fuel_dialect.errors import ArgumentError, DTypeError, GraphError, ProgramError
 from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor
+from fuel_dialect.state import donations
 from fuel_runtime.devices.arrays import DeviceArray
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Missing:
 
 
 MISSING: Final = Missing()
+
+STATE: Final = "state"
+"""The keyword that gives a call its state."""
 
 
 @dataclass(frozen=True)
@@ -72,32 +76,74 @@ class Port:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A member of the state: its name and type, and the argument and the result that it is."""
+
+    port: Port
+    argument: int
+    result: int
+
+
+@dataclass(frozen=True)
 class Signature:
-    """The arguments and results of a function, in order."""
+    """
+    What a call of a function takes and gives, in order, and the state that it works on.
+
+    Donated arguments and the results that alias them are the state, and neither inputs nor outputs.
+    """
 
     entry: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    members: tuple[Member, ...] = ()
 
     @staticmethod
     def of(function: FuncOp) -> Signature:
         """
         Read `fuel.name` of arguments and results; the others are `arg0`.. and `result0`..
 
-        Raises `ProgramError` for a value that is no tensor that NumPy can hold, and for a name
-        that is used twice.
+        Raises `ProgramError` for a value that is no tensor that NumPy can hold, for a name that is
+        used twice, and for state that is not rightly declared.
         """
         entry = function.sym_name.data
         type = function.function_type
-        return Signature(
+        try:
+            state = donations(function)
+        except GraphError as error:
+            raise ProgramError(str(error)) from None
+        inputs = _ports(entry, "argument", "arg", type.inputs.data, function.arg_attrs)
+        outputs = _ports(entry, "result", "result", type.outputs.data, function.res_attrs)
+        signature = Signature(
             entry,
-            _ports(entry, "argument", "arg", type.inputs.data, function.arg_attrs),
-            _ports(entry, "result", "result", type.outputs.data, function.res_attrs),
+            tuple(port for i, port in enumerate(inputs) if i not in state),
+            tuple(port for i, port in enumerate(outputs) if i not in state.values()),
+            tuple(Member(inputs[a], a, r) for a, r in state.items()),
         )
+        if state and any(port.name == STATE for port in signature.inputs):
+            raise ProgramError(
+                f"{entry}: an argument is called {STATE!r}, which is how a call of a program that "
+                "has state is given it; call the argument something else"
+            )
+        return signature
+
+    @cached_property
+    def positions(self) -> tuple[int, ...]:
+        """The numbers of the arguments of the function that are inputs."""
+        taken = {member.argument for member in self.members}
+        count = len(self.inputs) + len(self.members)
+        return tuple(index for index in range(count) if index not in taken)
+
+    @cached_property
+    def arguments(self) -> tuple[Port, ...]:
+        """All arguments of the function."""
+        found = dict(zip(self.positions, self.inputs, strict=True))
+        found |= {member.argument: member.port for member in self.members}
+        return tuple(found[index] for index in range(len(found)))
 
     def __str__(self) -> str:
         inputs, outputs = (", ".join(map(str, p)) for p in (self.inputs, self.outputs))
-        return f"{self.entry}({inputs}) -> ({outputs})"
+        members = ", ".join(str(member.port) for member in self.members)
+        return f"{self.entry}({inputs}) -> ({outputs}){members and f' with state ({members})'}"
 
 
 def describe(dtype: str, shape: Sequence[int]) -> str:
@@ -156,9 +202,9 @@ def bind(
     The arrays of a call, in order: `positional` holds `MISSING` for what was not given so.
 
     `rest` are positional arguments beyond the last, `named` those given by keyword. Arrays of a
-    device stay there at the positions in `mobile`, and come to the host elsewhere; those of another
-    library (`__cuda_array_interface__`) go to the first of the `takers`. Raises `ArgumentError`
-    that names the argument, what was expected and what was given.
+    device stay there where the argument of the function is in `mobile`, and come to the host
+    elsewhere; those of another library (`__cuda_array_interface__`) go to the first of the
+    `takers`. Raises `ArgumentError` that names the argument, what was expected and what was given.
     """
     given = [value for value in positional if value is not MISSING]
     entry, ports = signature.entry, signature.inputs
@@ -172,9 +218,9 @@ def bind(
         values[name] = value
     check_names(signature, values)
     found: list[Value] = []
-    for index, port in enumerate(ports):
+    for index, (place, port) in enumerate(zip(signature.positions, ports, strict=True)):
         value, label = values[port.name], f"{entry}: argument {index} ({port.name})"
-        if index in mobile:
+        if place in mobile:
             found.append(as_value(value, port, label, takers))
         else:
             found.append(as_array(value, port, label))

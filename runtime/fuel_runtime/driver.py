@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -45,6 +46,8 @@ class Call:
     function: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    reuses: Mapping[int, int] = field(default_factory=dict, kw_only=True)
+    """The outputs that take over the buffer of an input, and that input."""
 
     @property
     def unpacked(self) -> str:
@@ -81,6 +84,10 @@ class Transfer(Call):
         return self.result
 
 
+Update = Literal["in place", "new", "none"]
+"""A member of the state is written where it lies, changes places with a new buffer, or stays."""
+
+
 @dataclass(frozen=True)
 class Route:
     """
@@ -101,6 +108,23 @@ class Route:
     def runs(self) -> list[str]:
         """The runs, in order."""
         return [call.function for call in self.calls if not isinstance(call, Transfer)]
+
+    def update(self, argument: int, result: int) -> Update:
+        """How a donated argument becomes the result that is its next value."""
+        makers = {output: call for call in self.calls for output in call.outputs}
+        name, steps = self.results[result], 0
+        while name in makers and name != f"a{argument}":
+            call = makers[name]
+            if isinstance(call, Transfer):
+                name = call.source
+                continue
+            operand = call.reuses.get(call.outputs.index(name))
+            if operand is None:
+                return "new"
+            name, steps = call.inputs[operand], steps + 1
+        if name != f"a{argument}":
+            return "new"
+        return "in place" if steps else "none"
 
     @property
     def transfers(self) -> list[Transfer]:
@@ -363,7 +387,8 @@ class _Tracer:
         for name in outputs:
             self._lives(name, device)
         self.names.update(zip(run.outputs, outputs, strict=True))
-        self.calls.append(Call(self.survey.runs[run], inputs, outputs))
+        name = self.survey.runs[run]
+        self.calls.append(Call(name, inputs, outputs, reuses=run.reused()))
 
     def _follow(self, branch: BranchOp) -> None:
         self.branches.add(branch)
@@ -382,6 +407,25 @@ class _Tracer:
 
 
 INDENT = "    "
+
+STATEFUL_ENTRY = """
+def call(self{parameters}, *rest, state=None, **named):
+    if {unusual}:
+        {rebound}bind(({given}), rest, named)
+    {members} = held(state)
+    try:
+        try:
+            context = contexts.pop()
+        except IndexError:
+            context = new_context()
+        results = context.run(walk, state{all_last})
+        contexts.append(context)
+    except BaseException as error:
+        state.fail(error)
+        raise
+    state.keep({kept})
+    return {outputs}
+"""
 
 ENTRY = """
 def call(self{parameters}, *rest, **named):
@@ -405,20 +449,34 @@ def write(route: Route, signature: Signature, has_scratch: Callable[[str], bool]
     It uses, from its namespace: the runs, `<run>_scratch` to make a workspace and `<run>_free`,
     the list of those not in use; the transfers; the leaves; `bind`, `MISSING`, `ndarray`, and
     `arrays`, the types that an array of any device may have; `dtype<i>` of each argument; and
-    `contexts`, the list of contexts not in use, with `new_context`.
+    `contexts`, the list of contexts not in use, with `new_context`. Where there is state it uses
+    `held`, and the walk, which begins with the state, gives all results of the function.
     """
-    arguments = [f"a{index}" for index in range(len(signature.inputs))]
-    body = list(_body(route, has_scratch))
-    lines = [f"def walk({', '.join(arguments)}):", *(INDENT + line for line in body)]
-    given = _tuple(arguments)[1:-1]
-    entry = ENTRY.format(
-        parameters="".join(f", {a}=MISSING" for a in arguments) + ", /",
+    everything = [f"a{index}" for index in range(len(signature.arguments))]
+    members = signature.members
+    inputs = [everything[index] for index in signature.positions]
+    parameters = [*(["state"] if members else []), *everything]
+    body = list(_body(route, signature, has_scratch))
+    lines = [f"def walk({', '.join(parameters)}):", *(INDENT + line for line in body)]
+    given = _tuple(inputs)[1:-1]
+    results = [f"results[{index}]" for index in range(len(route.results))]
+    entry = (STATEFUL_ENTRY if members else ENTRY).format(
+        parameters="".join(f", {a}=MISSING" for a in inputs) + ", /",
         unusual=_unusual(signature, route.mobile),
-        rebound=f"{given} = " if arguments else "",
+        rebound=f"{given} = " if inputs else "",
         given=given,
-        given_last="".join(f", {a}" for a in arguments),
+        given_last="".join(f", {a}" for a in inputs),
+        all_last="".join(f", {a}" for a in everything),
+        members=_tuple([everything[m.argument] for m in members])[1:-1],
+        kept=_tuple([results[m.result] for m in members]),
+        outputs=_tuple([r for i, r in enumerate(results) if i not in _aliasing(signature)]),
     )
     return "\n".join(lines) + "\n\n" + entry
+
+
+def _aliasing(signature: Signature) -> dict[int, int]:
+    """The results that are the next values of donated arguments."""
+    return {member.result: member.argument for member in signature.members}
 
 
 def _unusual(signature: Signature, mobile: Collection[int]) -> str:
@@ -426,7 +484,7 @@ def _unusual(signature: Signature, mobile: Collection[int]) -> str:
     tests = [
         f"{_is_no_array(f'a{index}', index in mobile)} "
         f"or a{index}.dtype is not dtype{index} or a{index}.shape != {port.shape}"
-        for index, port in enumerate(signature.inputs)
+        for index, port in zip(signature.positions, signature.inputs, strict=True)
     ]
     joined = f"\n{INDENT * 2}or ".join([*tests, "rest or named"])
     return f"(\n{INDENT * 2}{joined}\n{INDENT})"
@@ -439,10 +497,12 @@ def _is_no_array(name: str, is_mobile: bool) -> str:
     return f"type({name}) not in arrays"
 
 
-def _body(route: Route, has_scratch: Callable[[str], bool]) -> Iterable[str]:
+def _body(route: Route, signature: Signature, has_scratch: Callable[[str], bool]) -> Iterable[str]:
     """The statements of a walk; the tuple that a last run gives is handed on where it fits."""
     last = route.calls[-1] if route.calls else None
     for call, dead in zip(route.calls, _last_uses(route), strict=True):
+        if call.reuses and signature.members:
+            yield "state.writing += 1"
         plain = f"{call.function}({', '.join(call.inputs)})"
         is_whole = call.outputs == route.results and not isinstance(call, Transfer)
         if call is last and is_whole and not has_scratch(call.function):
@@ -455,7 +515,7 @@ def _body(route: Route, has_scratch: Callable[[str], bool]) -> Iterable[str]:
             yield results + plain
         if dead and call is not last:
             yield f"del {', '.join(dead)}"
-    yield f"return {_tuple(_owned(route))}"
+    yield f"return {_tuple(_owned(route, signature))}"
 
 
 def _with_scratch(call: Call, results: str) -> Iterable[str]:
@@ -481,19 +541,25 @@ def _last_uses(route: Route) -> list[list[str]]:
     return dying[::-1]
 
 
-def _owned(route: Route) -> list[str]:
+def _owned(route: Route, signature: Signature) -> list[str]:
     """
     The results as expressions, so that each has memory of its own.
 
-    A result that is an argument, a constant or a weight, or that was named before, is copied.
+    A result that is an argument, a constant or a weight, or that was named before, is copied. State
+    comes first: its next value is what the walk has computed, or the old one as it is.
     """
+    state = _aliasing(signature)
+    sources = {transfer.result: transfer.source for transfer in route.transfers}
     taken: set[str] = set()
-    expressions: list[str] = []
-    for name in route.results:
-        owned = name.startswith("v") and name not in taken
-        expressions.append(name if owned else f"{name}.copy()")
+    expressions: dict[int, str] = {}
+    for index in sorted(range(len(route.results)), key=lambda index: index not in state):
+        name = route.results[index]
+        owned = name.startswith("v")
+        if index in state and f"a{state[index]}" in (name, sources.get(name)):
+            owned = True
+        expressions[index] = name if owned and name not in taken else f"{name}.copy()"
         taken.add(name)
-    return expressions
+    return [expressions[index] for index in range(len(route.results))]
 
 
 def _tuple(items: Sequence[str]) -> str:

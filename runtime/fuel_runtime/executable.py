@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuel_dialect.errors import DeviceUnavailable
+from fuel_dialect.errors import ArgumentError, DeviceUnavailable
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_lowering.kernels import DeviceRun, LoweredRun
 from fuel_lowering.numpy.support import quiet_context
+from fuel_passes.plan.residency import argument_devices
 from fuel_runtime.arguments import MISSING, Array, Port, Signature, bind, describe
 from fuel_runtime.devices import Device, Devices
 from fuel_runtime.devices.arrays import DeviceArray
@@ -31,8 +32,10 @@ from fuel_runtime.report import (
     DeviceReport,
     Report,
     RunReport,
+    StateReport,
     TransferReport,
 )
+from fuel_runtime.state import Layout, State
 from fuel_runtime.transfers import Mover, Once
 from fuel_runtime.weights import bind_weights
 
@@ -53,11 +56,13 @@ class Executable(abc.ABC):
     device that `fuel.device` says it is to be on. Results never share memory with arguments,
     weights or one another.
 
-    Calls from several threads at once are fine. A call raises `ArgumentError` for arguments that
+    A program that has state takes it as `state=`, which `new_state` makes, and updates it; it is
+    not among the results. Calls from several threads at once are fine, each with a state of its
+    own. A call raises `ArgumentError` for arguments that
     do not fit, and `IndexOutOfRange` when an index operand points outside.
     """
 
-    __slots__ = ("__weakref__", "_module", "_movers", "_report", "_signature", "_source")
+    __slots__ = ("__weakref__", "_layout", "_module", "_movers", "_report", "_signature", "_source")
 
     def __init__(
         self,
@@ -66,16 +71,32 @@ class Executable(abc.ABC):
         source: str,
         report: Report,
         movers: Sequence[Mover],
+        layout: Layout,
     ):
         self._module = module
         self._signature = signature
         self._source = source
         self._report = report
         self._movers = movers
+        self._layout = layout
 
     @abc.abstractmethod
     def __call__(self, *args: Any, **named: Any) -> tuple[Any, ...]:
         """Run the function on arrays. Each executable has its own, generated for its arguments."""
+
+    def new_state(self, given: Mapping[str, Any] | None = None, /, **named: Any) -> State:
+        """
+        A state to pass to calls as `state=`: zeros, but for the members that are given by name.
+
+        Arrays are copied. Raises `ArgumentError` for what is no member of the state or does not
+        fit, and where the program has no state.
+        """
+        if not self._signature.members:
+            raise ArgumentError(
+                f"{self._signature.entry} has no state; state is a donated argument: make it with "
+                "graph.state"
+            )
+        return self._layout.make({**(given or {}), **named})
 
     @property
     def module(self) -> ModuleOp:
@@ -166,10 +187,12 @@ def build(
     namespace |= {f"{run}_free": [] for run in parts.workspaces}
     walk = write(route, signature, parts.workspaces.__contains__)
     binder = partial(bind, signature, mobile=route.mobile, takers=devices.takers)
-    call = _executed(walk, signature, {**namespace, "bind": binder})
+    layout = _state_layout(function, signature, devices)
+    call = _executed(walk, signature, {**namespace, "bind": binder, "held": layout.held})
     source = "\n\n".join([*(run.source.strip("\n") for run in lowered.values()), walk])
     own = _class_with(call)
-    executable = own(module, signature, source, _report(parts, needed), tuple(movers.values()))
+    report = _report(parts, needed, layout)
+    executable = own(module, signature, source, report, tuple(movers.values()), layout)
     # The generated functions and their globals hold one another: memory of devices, weights and
     # workspaces would wait for a collection.
     ended = weakref.finalize(executable, call.__globals__.clear)
@@ -192,7 +215,7 @@ def _mover(parts: _Parts, transfer: Transfer) -> Mover:
 def _described(parts: _Parts, transfer: Transfer) -> str:
     """What a transfer brings: an argument by its name, else what gives the value."""
     if transfer.origin is None:
-        return parts.signature.inputs[int(transfer.source[1:])].name
+        return parts.signature.arguments[int(transfer.source[1:])].name
     for call in parts.route.calls:
         if transfer.source in call.outputs and isinstance(call, Transfer):
             return _described(parts, call)
@@ -274,7 +297,7 @@ def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> C
     """Execute the source of a walk; its method `call`."""
     names = {
         **namespace,
-        **{f"dtype{index}": port.numpy for index, port in enumerate(signature.inputs)},
+        **{f"dtype{index}": port.numpy for index, port in enumerate(signature.arguments)},
         "ndarray": np.ndarray,
         "MISSING": MISSING,
         "arrays": (np.ndarray, DeviceArray),
@@ -285,7 +308,24 @@ def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> C
     return names["call"]
 
 
-def _report(parts: _Parts, needed: Mapping[str, list[Port]]) -> Report:
+def _state_layout(function: FuncOp, signature: Signature, devices: Devices) -> Layout:
+    """Where the members of a state live."""
+    homes = argument_devices(function, function.body.block)
+    return Layout.of(signature, [devices.at(homes[m.argument]) for m in signature.members])
+
+
+def _state_reports(parts: _Parts, layout: Layout) -> Iterator[StateReport]:
+    for member, device in zip(parts.signature.members, layout.devices, strict=True):
+        port = member.port
+        yield StateReport(
+            name=port.name,
+            type=describe(port.dtype.name, port.shape),
+            device=device.target.device.label,
+            update=parts.route.update(member.argument, member.result),
+        )
+
+
+def _report(parts: _Parts, needed: Mapping[str, list[Port]], layout: Layout) -> Report:
     devices, route = parts.devices, [_run_report(parts, run) for run in parts.route.runs]
     return Report(
         entry=parts.signature.entry,
@@ -301,6 +341,7 @@ def _report(parts: _Parts, needed: Mapping[str, list[Port]]) -> Report:
         weights=tuple(str(port) for ports in needed.values() for port in ports),
         branches=tuple(_branch_report(parts, branch) for branch in parts.survey.decisions),
         route=tuple(route),
+        state=tuple(_state_reports(parts, layout)),
     )
 
 

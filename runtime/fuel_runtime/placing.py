@@ -113,20 +113,20 @@ def place_results(
     Say on a function where its results are to be.
 
     `results` is a device for all of them, a sequence with one for each, or a mapping by name;
-    results that have none (None in a sequence) stay as the program says. Raises `ArgumentError` and
-    `DeviceUnavailable`.
+    results that have none (None in a sequence) stay as the program says, and so does state. Raises
+    `ArgumentError` and `DeviceUnavailable`.
     """
     ports = signature.outputs
     wanted = _by_result(ports, results)
-    given = function.res_attrs
-    old = [DictionaryAttr({}) for _ in ports] if given is None else given.data
-    found: list[DictionaryAttr] = []
-    for port, attributes, name in zip(ports, old, wanted, strict=True):
+    given, state = function.res_attrs, {member.result for member in signature.members}
+    count = len(ports) + len(state)
+    found = [DictionaryAttr({}) for _ in range(count)] if given is None else list(given.data)
+    places = [index for index in range(count) if index not in state]
+    for place, port, name in zip(places, ports, wanted, strict=True):
         if name is None:
-            found.append(attributes)
             continue
         device = _device(f"results: {port.name!r}", name, devices)
-        found.append(DictionaryAttr({**attributes.data, DEVICE: device}))
+        found[place] = DictionaryAttr({**found[place].data, DEVICE: device})
     function.properties["res_attrs"] = ArrayAttr(found)
 
 

@@ -45,6 +45,23 @@ class TransferReport:
 
 
 @dataclass(frozen=True)
+class StateReport:
+    """A member of the state, where it lives, and how a call updates it (`driver.Update`)."""
+
+    name: str
+    type: str
+    device: str
+    update: str
+
+
+UPDATES = {
+    "in place": "updated in place",
+    "new": "changes places with a new buffer in each call",
+    "none": "never changes",
+}
+
+
+@dataclass(frozen=True)
 class ArmReport:
     """One arm; `why_not` is empty for the arm that is chosen."""
 
@@ -89,6 +106,8 @@ class Report:
     """The runs of a call, in order."""
     transfers: tuple[TransferReport, ...] = ()
     """The transfers of a call, in order."""
+    state: tuple[StateReport, ...] = ()
+    """The members of a state, in order."""
 
     @property
     def transfer_bytes(self) -> int:
@@ -127,6 +146,9 @@ class Report:
         yield f"workspace   {self.workspace_bytes:,} bytes"
         yield f"weights     {len(self.weights) or 'none'}"
         yield from (f"  {weight}" for weight in self.weights)
+        if self.state:
+            yield f"state       {_count(len(self.state), 'member', 'members')}"
+            yield from map(_state_line, self.state)
         yield f"branches    {len(self.branches) or 'none'}"
         for branch in self.branches:
             yield from _branch_lines(branch)
@@ -147,6 +169,10 @@ def _run_line(run: RunReport) -> str:
 def _transfer_line(transfer: TransferReport) -> str:
     where = f"{transfer.origin} to {transfer.to}"
     return f"  {transfer.value}: {transfer.type}, {where}, {transfer.bytes:,} bytes"
+
+
+def _state_line(member: StateReport) -> str:
+    return f"  {member.name}: {member.type} on {member.device}, {UPDATES[member.update]}"
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -52,6 +52,9 @@ class Emitter:
     """Collects the lines, buffers, constants and weights of one run."""
 
     reuse: bool = True
+    keeps_operands: bool = True
+    """Whether nothing is written over an operand of the run."""
+    has_written: bool = False
     names: Names = field(default_factory=Names)
     clock: int = 0
     prelude: dict[str, None] = field(default_factory=dict)
@@ -75,6 +78,13 @@ class Emitter:
     def line(self, text: str) -> None:
         """A line of the innermost open body."""
         self.sections[-1].append(text)
+
+    def check(self, text: str) -> None:
+        """A line that may raise; the error says if it does before an operand is written over."""
+        if not self.keeps_operands and not self.has_written:
+            self.line("with support.before_writes:")
+            text = INDENT + text
+        self.line(text)
 
     def _line_at(self, home: int, text: str) -> None:
         if home == MODULE:

@@ -11,9 +11,11 @@ import numpy as np
 from xdsl.ir import Operation
 
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops import indexing, linear_algebra, normalization, reduction, shape
+from fuel_dialect.ops import indexing, linear_algebra, memory, normalization, reduction, shape
 from fuel_dialect.ops.base import int_value, tensor_type
+from fuel_dialect.ops.shape import int_tuple
 from fuel_lowering.numpy.builder import Builder, Rule
+from fuel_lowering.numpy.emit import bundle
 from fuel_lowering.numpy.steps import COPY, Recipe
 from fuel_lowering.numpy.values import Ref, whole
 
@@ -159,6 +161,33 @@ def _indexed(b: Builder, op: indexing.IndexingOp, xs: Sequence[Ref], line: str) 
     return b.step(recipe, *map(whole, xs), shape=tensor_type(op.result).get_shape())
 
 
+# Writing a part.
+
+
+def _write(b: Builder, op: memory.WriteOp, xs: Sequence[Ref], call: str = "") -> Ref:
+    """A copy of the destination with the source in it; in place where the run reuses its buffer."""
+    call = call or f"support.write({{0}}, {{1}}, {int_tuple(op.starts)}, {{y}})"
+    return b.step(Recipe((call,)), *map(whole, xs), shape=xs[0].shape)
+
+
+def _write_at(b: Builder, op: memory.WriteAtOp, xs: Sequence[Ref]) -> Ref:
+    axis, width, extent = int_value(op.axis), xs[1].shape[int_value(op.axis)], xs[0].shape
+    check = f'support.check_position("{op.mnemonic()}", {{2}}, {width}, {extent[axis]})'
+    recipe = Recipe((f"support.write({{0}}, {{1}}, {_starts(op, axis)}, {{y}})",), checks=(check,))
+    return b.step(recipe, *map(whole, xs), shape=extent)
+
+
+def _write_in_ring(b: Builder, op: memory.WriteSliceRotatingOp, xs: Sequence[Ref]) -> Ref:
+    axis = int_value(op.axis)
+    details = f"{_starts(op, axis)}, {axis}, {int_value(op.modulus)}"
+    return _write(b, op, xs, f"support.write_in_ring({{0}}, {{1}}, {details}, {{y}})")
+
+
+def _starts(op: memory.WriteAtOp, axis: int) -> str:
+    starts = [str(start) for start in int_tuple(op.starts)]
+    return bundle([*starts[:axis], "{2}", *starts[axis + 1 :]])
+
+
 # Rows.
 
 
@@ -229,6 +258,9 @@ RULES: dict[type[Operation], Rule] = {
     linear_algebra.MatmulOp: _matmul,
     indexing.IndexSelectOp: _index_select,
     indexing.GatherOp: _gather,
+    memory.WriteSliceOp: _write,
+    memory.WriteSliceDoffOp: _write_at,
+    memory.WriteSliceRotatingOp: _write_in_ring,
     normalization.SoftmaxLastDimOp: row_wise(_softmax),
     normalization.LogSoftmaxLastDimOp: row_wise(_log_softmax),
     normalization.RmsNormLastDimOp: row_wise(_rms_norm),

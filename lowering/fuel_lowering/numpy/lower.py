@@ -27,6 +27,7 @@ from fuel_lowering.numpy.rows import RowBuilder, rows_of
 from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, needed
 from fuel_lowering.numpy.tiles import cut, iteration_rows, write_tiles
 from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
+from fuel_lowering.reuse import taken_buffers
 
 
 def lower_run(run: RunOp, entry: str, reuse: bool = True) -> LoweredRun:
@@ -43,10 +44,11 @@ class _Run:
     def __init__(self, run: RunOp, entry: str, reuse: bool):
         self.run = run
         self.entry = entry
-        self.emitter = Emitter(reuse)
+        self.emitter = Emitter(reuse, keeps_operands=not run.reused())
         for name in (entry, f"{entry}_scratch"):
             self.emitter.names.fresh(name)
         self.values: dict[SSAValue, Ref] = {}
+        self.taken = taken_buffers(run)
         self.kernels = 0
 
     def lower(self) -> LoweredRun:
@@ -123,6 +125,7 @@ class _Run:
         ]
         places = assign(wanted, steps, own)
         self._write(steps, places, kernel, builder.rows)
+        emitter.has_written |= any(result in self.taken for result in kernel.outputs)
         emitter.clock += 1
         emitter.touch(inner.values())
         emitter.touch(self.values[r] for r in kernel.outputs if r in self.values)
@@ -156,7 +159,11 @@ class _Run:
         """
         ref = computed_like(tensor_type(result), result.name_hint)
         self.values[result] = ref
-        if any(result is value for value in self._yielded):
+        taken = self.taken.get(result)
+        if taken is not None:
+            where = self.values[taken]
+            place = Place(self.emitter.text(where), where.home, where.buffer)
+        elif self._is_given(result):
             place = Place(self.emitter.names.fresh(ref.hint, "y"), CALL, fresh=True)
         else:
             place = Place.of(self.emitter.buffer(ref.hint, ref.shape, ref.dtype))
@@ -167,6 +174,13 @@ class _Run:
         place.make(self.emitter, ref.shape, ref.dtype)
         seen = ref.reshape(shape)
         return Place(self.emitter.text(seen), seen.home, place.buffer)
+
+    def _is_given(self, value: SSAValue) -> bool:
+        """Whether the run yields a value, or one that takes over its buffer."""
+        heirs = {taken: result for result, taken in self.taken.items()}
+        while value in heirs:
+            value = heirs[value]
+        return any(value is other for other in self._yielded)
 
 
 def _shape_of_product(kernel: KernelOp) -> tuple[int, ...] | None:

@@ -223,7 +223,7 @@ class Straight:
         operands = [emitter.text(operand) for operand in step.operands]
         emitter.touch(step.operands)
         for line in recipe.checks:
-            emitter.line(line.format(*operands))
+            emitter.check(line.format(*operands))
         place = self.place_of(result)
         if prod(result.shape) and place.fresh and self._allocates(step):
             place.fresh = False

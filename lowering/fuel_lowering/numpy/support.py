@@ -7,11 +7,13 @@ The functions fill `out`; `t`, `bits` and `mask` are arrays of its shape that th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.reference.indexing import check_indices
 from fuel_dialect.reference.precision import Array, convert
 from fuel_lowering.numpy.buffers import ALIGNMENT
@@ -23,7 +25,9 @@ __all__ = [
     "Pool",
     "Results",
     "arena",
+    "before_writes",
     "check_indices",
+    "check_position",
     "convert",
     "erf",
     "erf64",
@@ -36,6 +40,8 @@ __all__ = [
     "truncating_divide",
     "view",
     "where",
+    "write",
+    "write_in_ring",
 ]
 
 FEW = 2048
@@ -123,3 +129,45 @@ def gather(x: Array, indices: Array, dim: int, out: Array) -> None:
     """`out[p] = x[p with coordinate dim replaced by indices[p]]`, the indices being in range."""
     window = tuple(slice(None if d == dim else n) for d, n in enumerate(indices.shape))
     np.copyto(out, np.take_along_axis(x[window], indices.astype(np.intp), axis=dim))
+
+
+class BeforeWrites:
+    """Around a check of a run that writes over an operand, but has not done so yet."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, IndexOutOfRange):
+            error.before_writes = True
+
+
+before_writes = BeforeWrites()
+
+
+def check_position(op: str, position: Array, width: int, extent: int) -> None:
+    """Raise `IndexOutOfRange` unless so many elements at a position are within an extent."""
+    at = int(position)
+    if not 0 <= at <= extent - width:
+        raise IndexOutOfRange(f"{op}: {width} at {at} is out of range for extent {extent}")
+
+
+def write(x: Array, source: Array, starts: Sequence[int | Array], out: Array) -> None:
+    """`x` with `source` at `starts`. Nothing but the source moves if `out` is `x`."""
+    if out is not x:
+        np.copyto(out, x)
+    places = zip(map(int, starts), source.shape, strict=True)
+    out[tuple(slice(start, start + width) for start, width in places)] = source
+
+
+def write_in_ring(
+    x: Array, source: Array, starts: Sequence[int | Array], axis: int, modulus: int, out: Array
+) -> None:
+    """`write`, where the element after `modulus - 1` along `axis` is element 0."""
+    at = int(starts[axis]) % modulus
+    first = min(source.shape[axis], modulus - at)
+    lead = (slice(None),) * axis
+    starts = [*starts[:axis], at, *starts[axis + 1 :]]
+    write(x, source[(*lead, slice(None, first))], starts, out)
+    starts[axis] = 0
+    write(out, source[(*lead, slice(first, None))], starts, out)

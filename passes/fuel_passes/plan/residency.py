@@ -32,6 +32,10 @@ from fuel_passes.strip_plan import drop_arms
 DEVICE = "fuel.device"
 """The attribute of an argument or a result of a function that says where it lives."""
 
+STATE_DEVICE = "fuel.state_device"
+"""What the plan chose for a donated argument and its next value, where `fuel.device` says nothing.
+`fuel-strip-plan` takes it out."""
+
 HOST_DEVICE = DeviceAttr.of(HOST)
 
 Homes = frozenset[DeviceAttr]
@@ -116,12 +120,13 @@ def _devices(
 
 
 def _device(function: FuncOp, attributes: DictionaryAttr, what: str) -> DeviceAttr:
-    device = attributes.data.get(DEVICE, HOST_DEVICE)
+    name = DEVICE if DEVICE in attributes.data else STATE_DEVICE
+    device = attributes.data.get(name, HOST_DEVICE)
     if isinstance(device, DeviceAttr):
         return device
     fail(
         function,
-        f"@{function.sym_name.data}, {what}: {DEVICE} must be a #fuel.device<...>, got {device}",
+        f"@{function.sym_name.data}, {what}: {name} must be a #fuel.device<...>, got {device}",
     )
 
 

@@ -69,6 +69,7 @@ class LoadedRun:
         self._kernels = [kernels[kernel] for kernel in run.kernels]
         self._weights = weights
         self._outputs = [_output_of(type) for type in run.outputs]
+        self._reuses = dict(run.reuses)
         self._fixed: dict[int, Lease] | None = None
         self._status: Lease | None = None
         self._recordings: Recordings = {}
@@ -77,19 +78,27 @@ class LoadedRun:
 
     def __call__(self, *values: DeviceArray) -> tuple[DeviceArray, ...]:
         """
-        New arrays. Raises `IndexOutOfRange` or `OutOfMemory`.
+        The results: new arrays, but for those that take over the memory of an input.
 
-        What can be done once is: a decode step is a few replays and little else.
+        Raises `IndexOutOfRange` or `OutOfMemory`. What can be done once is: a decode step is a few
+        replays and little else.
         """
         device = self._device
         with device.lock:
             if not device.is_open or self._fixed is None:
                 self._prepare()
-            find, allocate = device.pool.find, device.allocate
+            find, allocate, reuses = device.pool.find, device.allocate, self._reuses
             outputs = tuple(
                 [
-                    DeviceArray(device, find(size) or allocate(size), shape, dtype)
-                    for shape, dtype, size in self._outputs
+                    DeviceArray(
+                        device,
+                        values[reuses[index]].lease
+                        if index in reuses
+                        else find(size) or allocate(size),
+                        shape,
+                        dtype,
+                    )
+                    for index, (shape, dtype, size) in enumerate(self._outputs)
                 ]
             )
             key = tuple([array.lease.number for array in values + outputs])
