@@ -79,9 +79,7 @@ def main() -> int:
         want = plain(tokens[: step + 1], weights)
         difference = max(difference, float(np.abs(y - want).max()))
         if step == WARM:
-            del want
             memory, _ = tracemalloc.get_traced_memory()
-    del want
     growth = tracemalloc.get_traced_memory()[0] - memory
     print(state)
     print(f"{state['count']} steps, largest difference from plain NumPy: {difference:.1e}")

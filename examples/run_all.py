@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from make_weights import EXAMPLES, make, weights_of
+from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.context import parse_module
 from fuel_dialect.reference.interpreter import evaluate
@@ -85,13 +86,34 @@ def largest_error(got: Sequence[Array], want: Sequence[Array]) -> float:
     return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
 
 
+def results_of(exe: Executable, arguments: Sequence[Array]) -> Sequence[Array]:
+    """The results of a call, and what it leaves of a new state."""
+    if not exe.signature.members:
+        return exe(*arguments)
+    state = exe.new_state()
+    return [*exe(*arguments, state=state), *state.numpy().values()]
+
+
+def wanted(module: ModuleOp, exe: Executable, arguments: Sequence[Array]) -> Sequence[Array]:
+    """What the reference gives, state last."""
+    signature = exe.signature
+    given = dict(zip(signature.positions, arguments, strict=True))
+    given |= {m.argument: np.zeros(m.port.shape, m.port.numpy) for m in signature.members}
+    everything = (given[index] for index in range(len(given)))
+    results = evaluate(module, *everything, weights=weights_of(module))
+    last = [member.result for member in signature.members]
+    first = [index for index in range(len(results)) if index not in last]
+    return [results[index] for index in (*first, *last)]
+
+
 def time_of_a_call(exe: Executable, arguments: Sequence[Array]) -> float:
     """Seconds; the median of 20 calls after the first."""
-    exe(*arguments)
+    state = {"state": exe.new_state()} if exe.signature.members else {}
+    exe(*arguments, **state)
     times: list[float] = []
     for _ in range(20):
         before = time.perf_counter()
-        exe(*arguments)
+        exe(*arguments, **state)
         times.append(time.perf_counter() - before)
     return median(times)
 
@@ -102,12 +124,13 @@ def run(path: Path) -> Outcome:
     exe = Session(devices="cpu").compile(path, weights=weights)
     arguments = random_arguments(exe)
     module = parse_module(path.read_text(), path.name)
-    want = evaluate(module, *arguments, weights=weights_of(module))
-    errors = [largest_error(exe(*arguments), want)]
+    want = wanted(module, exe, arguments)
+    errors = [largest_error(results_of(exe, arguments), want)]
     kept = Session(devices="cpu", variants="keep").compile(path, weights=weights)
     for route in routes(kept.report()):
         session = Session(devices="cpu", variants="keep", force=route)
-        errors.append(largest_error(session.compile(path, weights=weights)(*arguments), want))
+        forced = session.compile(path, weights=weights)
+        errors.append(largest_error(results_of(forced, arguments), want))
     report = exe.report()
     return Outcome(
         name=path.stem,

@@ -22,6 +22,7 @@ from fuel_dialect.ops import (
     elementwise,
     indexing,
     linear_algebra,
+    memory,
     normalization,
     reduction,
     shape,
@@ -217,6 +218,27 @@ def index_samples(op: type[FuelOp], dtype: str) -> Iterator[Sample]:
                 yield Sample([values(dtype, each), indices], {"dim": integer(dim)})
 
 
+def write_samples(op: type[FuelOp], dtype: str) -> Iterator[Sample]:
+    for each, source, starts in (
+        ((5,), (2,), (1,)),
+        ((4, 3), (4, 1), (0, 2)),
+        ((2, 6, 4), (2, 3, 2), (0, 1, 1)),
+        ((3, 4), (0, 4), (1, 0)),
+    ):
+        arrays = [values(dtype, each), values(dtype, source, 1)]
+        if op is memory.WriteSliceOp:
+            yield Sample(arrays, {"starts": int_array(starts)})
+            continue
+        for axis in range(len(each) if all(source) else 0):
+            given: dict[str, Any] = {"axis": integer(axis)}
+            given["starts"] = int_array([0 if a == axis else s for a, s in enumerate(starts)])
+            place = np.array(each[axis] - source[axis], np.uint32)
+            if op is memory.WriteSliceRotatingOp:
+                given["modulus"] = integer(max(each[axis] - 1, source[axis]))
+                place = np.array(2**32 - 3, np.uint32)
+            yield Sample([*arrays, place], given)
+
+
 def row_samples(op: type[FuelOp], dtype: str) -> Iterator[Sample]:
     given = {"eps": FloatAttr(1e-5, f64)} if issubclass(op, normalization.NormLastDimOp) else {}
     shapes = [(1,), (7,), (3, 4), (2, 3, 50), (400, 301), (0, 4)]
@@ -242,6 +264,7 @@ SAMPLES: tuple[tuple[type[FuelOp], Samples, Sequence[str] | None], ...] = (
     (shape.ShapeOp, views, ("f32", "bf16", "i8", "f8E5M2")),
     (linear_algebra.MatmulOp, matmul_samples, dtypes.NUMERIC),
     (indexing.IndexingOp, index_samples, ("f64", "bf16", "ui8", "i1")),
+    (memory.WriteOp, write_samples, ("f32", "bf16", "i1", "i64")),
     (normalization.LastDimOp, row_samples, dtypes.FLOATS),
 )
 """The first class that an op belongs to says how it is sampled, and over which dtypes."""

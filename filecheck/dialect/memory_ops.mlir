@@ -40,6 +40,20 @@ func.func @transfers(%x: tensor<4xf32>) {
   func.return
 }
 
+func.func @writes(%x: tensor<8x4xf32>, %s: tensor<2x3xf32>, %at: tensor<ui32>, %wide: tensor<i64>) {
+  %static = fuel.write_slice %x, %s {starts = array<i64: 6, 1>} : tensor<8x4xf32>, tensor<2x3xf32>
+  %dynamic = fuel.write_slice_doff %x, %s, %wide {starts = array<i64: 0, 1>, axis = 0 : i64} : tensor<8x4xf32>, tensor<2x3xf32>, tensor<i64>
+  %ring = fuel.write_slice_rotating %x, %s, %at {starts = array<i64: 0, 1>, axis = 0 : i64, modulus = 7 : i64} : tensor<8x4xf32>, tensor<2x3xf32>, tensor<ui32>
+  func.return
+}
+
+func.func @state(%x: tensor<4xf32> {fuel.donated, fuel.class = "state"}, %y: tensor<4xf32> {fuel.class = "transient"}) -> (tensor<4xf32> {fuel.aliases = 0 : i64}, tensor<4xf32>) {
+  %a, %b = fuel.run on #fuel.target<cpu, "numpy"> reuses array<i64: 0, -1> (%p = %x : tensor<4xf32>, %q = %y : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    fuel.yield %p, %q : tensor<4xf32>, tensor<4xf32>
+  }
+  func.return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+
 builtin.module attributes {"fuel.topology" = #fuel.topology<"two", [#fuel.target<cpu, "numpy">, #fuel.target<cuda:0, "triton">]>} {
 }
 
@@ -78,6 +92,14 @@ builtin.module attributes {"fuel.topology" = #fuel.topology<"two", [#fuel.target
 // CHECK-NEXT:   %move = fuel.move %x to #fuel.device<vulkan:1> {why = "test"} : tensor<4xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
-// CHECK-NEXT: builtin.module attributes {fuel.topology = #fuel.topology<"two", [#fuel.target<cpu, "numpy">, #fuel.target<cuda:0, "triton">]>} {
+// CHECK-NEXT: func.func @writes(
+// CHECK-NEXT:   %static = fuel.write_slice %x, %s {starts = array<i64: 6, 1>} : tensor<8x4xf32>, tensor<2x3xf32>
+// CHECK-NEXT:   %dynamic = fuel.write_slice_doff %x, %s, %wide {starts = array<i64: 0, 1>, axis = 0 : i64} : tensor<8x4xf32>, tensor<2x3xf32>, tensor<i64>
+// CHECK-NEXT:   %ring = fuel.write_slice_rotating %x, %s, %at {starts = array<i64: 0, 1>, axis = 0 : i64, modulus = 7 : i64} : tensor<8x4xf32>, tensor<2x3xf32>, tensor<ui32>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+// CHECK-NEXT: func.func @state(%x: tensor<4xf32> {fuel.donated, fuel.class = "state"}, %y: tensor<4xf32> {fuel.class = "transient"}) -> (tensor<4xf32> {fuel.aliases = 0 : i64}, tensor<4xf32>) {
+// CHECK-NEXT:   %a, %b = fuel.run on #fuel.target<cpu, "numpy"> reuses array<i64: 0, -1> (
+// CHECK:      builtin.module attributes {fuel.topology = #fuel.topology<"two", [#fuel.target<cpu, "numpy">, #fuel.target<cuda:0, "triton">]>} {
 // CHECK-NEXT: }
 // CHECK-NEXT: }

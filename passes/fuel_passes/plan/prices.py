@@ -22,6 +22,7 @@ from fuel_dialect.ops.base import AnyTensor, FuelOp, tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.ops.memory import WriteOp
 from fuel_dialect.ops.shape import ConcatOp
 from fuel_dialect.plugins import is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
@@ -169,6 +170,12 @@ def _unclassified(op: Operation, target: TargetDescription) -> int:
     return duration(Work(_bytes_touched(op), _weight(op) * elements), target)
 
 
+def _write(op: Operation, target: TargetDescription) -> int:
+    """What is written is read and written; the rest stays where it is."""
+    size = size_of(tensor_type(op.operands[1]))
+    return duration(Work(2 * size, elements_of(op.operands[1])), target)
+
+
 def _data_movement(op: Operation, target: TargetDescription) -> int:
     return duration(Work(2 * sum(size_of(tensor_type(r)) for r in op.results)), target)
 
@@ -280,6 +287,7 @@ _BY_CLASS: tuple[tuple[type[Operation], Price], ...] = (
     (MatmulOp, _matmul),
     (ConcatOp, _data_movement),
     (IndexingOp, _data_movement),
+    (WriteOp, _write),
 )
 
 _BY_TRAIT: tuple[tuple[type, Price], ...] = (
