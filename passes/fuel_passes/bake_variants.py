@@ -20,9 +20,10 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.canonicalization import inline_arm
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import BranchOp
+from fuel_passes.arms import drop_arms
 from fuel_passes.plan.residency import keep_targets
 from fuel_passes.plan.topology import resolve
-from fuel_passes.strip_plan import drop_arms, is_planned_branch
+from fuel_passes.strip_plan import is_planned_branch
 from fuel_passes.walk import branches, functions
 
 

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
@@ -20,10 +19,11 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.rewriter import InsertPoint
 
-from fuel_dialect.canonicalization import DropOperands, inline_arm
+from fuel_dialect.canonicalization import inline_arm
 from fuel_dialect.ops.control import BranchOp, SequenceOp, YieldOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Container
+from fuel_passes.arms import drop_arms
 from fuel_passes.plan.states import unplace_states
 from fuel_passes.plan.topology import PLAN
 from fuel_passes.walk import check_decisions, functions
@@ -114,19 +114,6 @@ class DropPlannedArms(RewritePattern):
         added = added_arms(op)
         if added and not is_planned_branch(op):
             drop_arms(op, [i for i in range(len(op.arms)) if i not in added], rewriter)
-
-
-def drop_arms(op: BranchOp, kept: Sequence[int], rewriter: PatternRewriter) -> None:
-    """Drop the other arms of a branch, and the operands that only they read."""
-    for index, region in enumerate(list(op.arm_regions)):
-        if index in kept:
-            continue
-        for inner in region.walk():
-            rewriter.handle_operation_removal(inner)
-        op.detach_region(region).erase()
-    op.properties["arms"] = ArrayAttr([op.arms.data[index] for index in kept])
-    rewriter.notify_op_modified(op)
-    DropOperands().match_and_rewrite(op, rewriter)
 
 
 class DropTransfer(RewritePattern):

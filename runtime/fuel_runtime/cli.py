@@ -21,7 +21,7 @@ from fuel_dialect.errors import ArgumentError, DecisionError, FuelError, WeightE
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.memory import WeightOp
-from fuel_runtime.arguments import Port, Signature, Value, bind, describe
+from fuel_runtime.arguments import STATE, Port, Signature, Value, bind, describe
 from fuel_runtime.session import Session, find_function, load_program
 from fuel_runtime.weights import check_storable, load_arrays, save_arrays
 
@@ -213,12 +213,19 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         place=_placed(options.place),
     )
     _note_unreached(executable.report(), options.force)
-    results = map(np.asarray, executable(*arrays))
+    state = {STATE: executable.new_state()} if signature.members else {}
+    results = map(np.asarray, executable(*arrays, **state))
     named = dict(zip((port.name for port in signature.outputs), results, strict=True))
     if options.out is not None:
         save_arrays(options.out, named)
     report = [*str(executable.report()).splitlines(), ""] if options.report else []
-    return chain(note, report, _result_lines(named))
+    return chain(note, _state_lines(signature), report, _result_lines(named))
+
+
+def _state_lines(signature: Signature) -> Iterator[str]:
+    if signature.members:
+        members = ", ".join(str(member.port) for member in signature.members)
+        yield f"state: starts at zero, and is not kept: {members}"
 
 
 def _note_unreached(report: Report, texts: Sequence[str]) -> None:
@@ -305,7 +312,7 @@ def _index_limits(module: ModuleOp, signature: Signature) -> dict[str, int]:
     """For arguments that ops of the function read as indices, the smallest extent they index."""
     limits: dict[str, int] = {}
     arguments = find_function(module, signature.entry).body.blocks[0].args
-    for port, argument in zip(signature.inputs, arguments, strict=True):
+    for port, argument in zip(signature.arguments, arguments, strict=True):
         for use in argument.uses:
             op = use.operation
             if isinstance(op, IndexingOp) and op.indices is argument:

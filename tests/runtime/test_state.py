@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import fuel_dialect as fuel
 from fake_devices import fake
 from fuel_runtime import Executable, Session
+from fuel_runtime.cli import main
 
 ROOM, WIDTH = 8, 4
 
@@ -132,3 +134,13 @@ def test_one_call_at_a_time() -> None:
     for thread in threads:
         thread.join()
     assert all(each["cache"][:, 0].tolist() == list(range(ROOM)) for each in states)
+
+
+def test_fuel_run_begins_with_zeros(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    g = graph()
+    path = tmp_path / "step.mlir"
+    path.write_text(str(g.build(g.result, names=["y"])))  # pyright: ignore[reportAttributeAccessIssue]
+    assert main([str(path), "--random", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "state: starts at zero, and is not kept: cache: f32[8, 4], count: ui32[]" in shown
+    assert "y: f32[4]" in shown

@@ -25,9 +25,9 @@ from fuel_dialect.canonicalization import inline_arm
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Leaf
+from fuel_passes.arms import drop_arms
 from fuel_passes.diagnostics import fail
 from fuel_passes.plan.topology import Topology, path
-from fuel_passes.strip_plan import drop_arms
 
 DEVICE = "fuel.device"
 """The attribute of an argument or a result of a function that says where it lives."""
