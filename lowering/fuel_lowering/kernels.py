@@ -112,7 +112,8 @@ class Launch:
     """
     A kernel of a run, bound to buffers of the run.
 
-    `offsets` are the first element of each buffer. `grid` counts workgroups.
+    `offsets` are the first element of each buffer, of the type that the kernel's parameter has.
+    `grid` counts workgroups.
     """
 
     kernel: int

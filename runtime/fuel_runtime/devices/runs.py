@@ -22,7 +22,7 @@ from fuel_runtime.devices.pool import size_class
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.base import AnyTensor
-    from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch
+    from fuel_lowering.kernels import DeviceKernel, DeviceRun, Launch, Parameter
     from fuel_runtime.devices.buffers import BufferDevice
     from fuel_runtime.devices.pool import Lease
 
@@ -145,11 +145,11 @@ class LoadedRun:
         return recording
 
     def _bound(self, launch: Launch, handles: Sequence[Any]) -> BoundLaunch:
-        buffers = [self._run.buffers[i] for i in launch.buffers]
+        parameters = self._run.kernels[launch.kernel].parameters
         return BoundLaunch(
             self._kernels[launch.kernel],
             tuple(handles[i] for i in launch.buffers),
-            tuple(o * _itemsize(b) for o, b in zip(launch.offsets, buffers, strict=True)),
+            tuple(o * _itemsize(p) for o, p in zip(launch.offsets, parameters, strict=True)),
             launch.scalars,
             launch.grid,
         )
@@ -193,8 +193,9 @@ def _output_of(type: AnyTensor) -> Output:
     return shape, dtype, size_class(array_bytes(shape, dtype))
 
 
-def _itemsize(buffer: Buffer) -> int:
-    return dtypes.BY_NAME[buffer.dtype].itemsize
+def _itemsize(parameter: Parameter) -> int:
+    """Bytes of an element as a kernel sees it; a temporary is nothing but bytes."""
+    return dtypes.BY_NAME[parameter.dtype].itemsize
 
 
 def _check_sizes(device: BufferDevice, run: DeviceRun) -> None:
