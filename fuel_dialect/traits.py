@@ -46,6 +46,11 @@ class Movement(OpTrait):
 
 
 @dataclass(frozen=True)
+class ChecksIndices(OpTrait):
+    """Raises `IndexOutOfRange` where an operand that says a place says one that is not there."""
+
+
+@dataclass(frozen=True)
 class FreeWhenContiguous(OpTrait):
     """The result is the operand's own buffer where that is contiguous, and a copy elsewhere."""
 

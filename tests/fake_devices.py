@@ -26,10 +26,9 @@ from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, IndexOutOfRange, LoweringError, OutOfMemory
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
-from fuel_dialect.ops.indexing import IndexingOp
-from fuel_dialect.ops.memory import WeightOp, WriteSliceDoffOp
+from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.reference.interpreter import evaluate, evaluate_op
-from fuel_dialect.traits import Leaf
+from fuel_dialect.traits import ChecksIndices, Leaf
 from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter, WeightUse
 from fuel_runtime.devices import Devices, Kind, open_devices
 from fuel_runtime.devices.interface import BoundLaunch, Limits
@@ -276,9 +275,7 @@ class _Lowering:
         block = Block(arg_types=[value.type for value in op.inputs])
         clone = op.clone(dict(zip(op.inputs, block.args, strict=True)))
         block.add_ops([clone, ReturnOp(*clone.results)])
-        checked: list[FuelOp] = [
-            o for o in op.walk() if isinstance(o, IndexingOp | WriteSliceDoffOp)
-        ]
+        checked = [o for o in op.walk() if isinstance(o, FuelOp) and o.has_trait(ChecksIndices)]
         self._launch(op.label.data, block, [*op.inputs, *op.outputs], checked)
 
     def _copy(self, value: SSAValue, index: int) -> None:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // RUN: xdsl-opt %s -p fuel-unroll-scan --verify-diagnostics --split-input-file | filecheck %s
 
-// CHECK: fuel-unroll-scan: a scan with until whose body holds gather cannot be unrolled: steps after the end would read by index too, maybe out of range
+// CHECK: fuel-unroll-scan: a scan with until whose body holds gather cannot be unrolled: steps after the end would use indices too, maybe out of range
 func.func @index(%x: tensor<4xf32>, %i: tensor<2x1xui32>) -> tensor<1xf32> {
   %z = fuel.const 0.0 : f32 -> tensor<1xf32>
   %c, %n = fuel.scan init(%s = %z : tensor<1xf32>) xs(%r = %i : tensor<2x1xui32>) consts(%k = %x : tensor<4xf32>) length 2 -> (tensor<1xf32>, tensor<ui32>) {

@@ -22,7 +22,7 @@ from fuel_dialect.ops.base import (
     require_dim,
     tensor,
 )
-from fuel_dialect.traits import Movement
+from fuel_dialect.traits import ChecksIndices, Movement
 
 
 class IndexingOp(FuelOp, abc.ABC):
@@ -37,7 +37,7 @@ class IndexingOp(FuelOp, abc.ABC):
         "$input `,` $indices attr-dict `:` type($input) `,` type($indices) `->` type($result)"
     )
 
-    traits = traits_def(Pure(), Movement())
+    traits = traits_def(Pure(), Movement(), ChecksIndices())
 
     @classmethod
     def check_indices(cls, indices: AnyTensor) -> None:

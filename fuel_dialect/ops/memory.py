@@ -37,7 +37,7 @@ from fuel_dialect.ops.base import (
     require_equal_dtypes,
 )
 from fuel_dialect.ops.shape import int_tuple
-from fuel_dialect.traits import MayReuse, Movement, Transfer
+from fuel_dialect.traits import ChecksIndices, MayReuse, Movement, Transfer
 
 
 @irdl_op_definition
@@ -255,6 +255,8 @@ class WriteSliceDoffOp(WriteAtOp):
     """
 
     name = "fuel.write_slice_doff"
+
+    traits = traits_def(ChecksIndices())
 
 
 @irdl_op_definition

@@ -21,7 +21,6 @@ DESCRIPTION = TargetDescription(
             "shaders",
             ("pointwise", "reduction", "matmul", "movement", "scan"),
             limits=(LARGEST_BUFFER, ScanSteps(MOST_LAUNCHES)),
-            lacks=frozenset({"write_slice", "write_slice_doff", "write_slice_rotating"}),
             ulps=128,
         ),
     ),

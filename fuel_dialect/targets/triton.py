@@ -19,7 +19,6 @@ DESCRIPTION = TargetDescription(
             "generated",
             ("pointwise", "reduction", "matmul", "movement", "scan"),
             limits=(ScanSteps(MOST_LAUNCHES),),
-            lacks=frozenset({"write_slice", "write_slice_doff", "write_slice_rotating"}),
         ),
     ),
     tables=("scalars",),

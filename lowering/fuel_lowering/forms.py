@@ -30,6 +30,7 @@ from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.reference.precision import scalar
 from fuel_dialect.traits import (
     AlongAxesOp,
+    ChecksIndices,
     DecomposableOp,
     Elementwise,
     FreeWhenContiguous,
@@ -102,7 +103,7 @@ class Form:
     @property
     def checks(self) -> list[Operation]:
         """The ops whose indices have to be checked, in order."""
-        return [op for op in self.ops if op.has_trait(Movement) and len(_indices(op)) > 0]
+        return [op for op in self.ops if op.has_trait(ChecksIndices)]
 
     def dtype(self, value: SSAValue) -> DType:
         return dtypes.of_type(tensor_type(value))
@@ -113,8 +114,8 @@ class MapForm(Form):
     """
     One point for each element of `shape`: pointwise kernels, and movement.
 
-    Ops are elementwise, or one of movement: a concat or an indexing op, all of whose operands are
-    loads.
+    Ops are elementwise, or one of movement: a concat, an indexing op or a write into a part, all of
+    whose operands are loads.
     """
 
     shape: tuple[int, ...] = ()
@@ -316,13 +317,6 @@ def _arguments(kernel: KernelOp) -> tuple[AnyTensor, ...]:
 def _yielded(block: Block) -> tuple[SSAValue, ...]:
     assert block.last_op is not None
     return tuple(block.last_op.operands)
-
-
-def _indices(op: Operation) -> Sequence[SSAValue]:
-    """The operands of a movement op that are indices."""
-    from fuel_dialect.ops.indexing import IndexingOp
-
-    return [op.indices] if isinstance(op, IndexingOp) else []
 
 
 # Pointwise and movement.

@@ -26,7 +26,7 @@ from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, YieldOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.memory import IotaOp, WeightOp
 from fuel_dialect.targets.limits import MOST_LAUNCHES
-from fuel_dialect.traits import Leaf
+from fuel_dialect.traits import ChecksIndices, Leaf
 from fuel_lowering.forms import Form, form_of, is_pointwise_scan
 from fuel_lowering.kernels import (
     Buffer,
@@ -307,8 +307,8 @@ class _Lowering:
     def _checked(self, kernel: KernelOp) -> int:
         """The number of a kernel's first op with indices."""
         first = len(self.checks) + 1
-        names = [op.name.removeprefix("fuel.") for op in kernel.body.block.ops if _has_indices(op)]
-        self.checks += names
+        checked = [op for op in kernel.body.block.ops if op.has_trait(ChecksIndices)]
+        self.checks += [op.name.removeprefix("fuel.") for op in checked]
         return first
 
     def _status(self) -> _Place:
@@ -619,12 +619,6 @@ def _array(op: Operation) -> np.ndarray[Any, Any]:
     if isinstance(op, IotaOp):
         return np.arange(_elements(tensor_type(op.result))).astype(np.float32)
     raise LoweringError(f"{op.name}: this target does not know the leaf")
-
-
-def _has_indices(op: Operation) -> bool:
-    from fuel_dialect.ops.indexing import IndexingOp
-
-    return isinstance(op, IndexingOp)
 
 
 def share_temporaries(

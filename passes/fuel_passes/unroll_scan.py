@@ -19,7 +19,6 @@ from fuel_dialect.ops.base import ConstOp, integer, same_shape, tensor, tensor_t
 from fuel_dialect.ops.comparison import EqOp
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.ops.elementwise import AddOp, CastOp, MinimumOp, WhereOp
-from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.shape import (
     BroadcastToOp,
     ConcatOp,
@@ -28,7 +27,7 @@ from fuel_dialect.ops.shape import (
     SqueezeOp,
     UnsqueezeOp,
 )
-from fuel_dialect.traits import Leaf
+from fuel_dialect.traits import ChecksIndices, Leaf
 from fuel_passes.diagnostics import fail
 
 
@@ -90,11 +89,12 @@ def _check_until(op: ScanOp) -> None:
                 f"{dtype} cannot be selected; it is possible for {', '.join(dtypes.ORDERED)}",
             )
     for inner in op.body.walk():
-        if isinstance(inner, IndexingOp):
+        if inner.has_trait(ChecksIndices):
+            name = inner.name.removeprefix("fuel.")
             fail(
                 op,
-                f"fuel-unroll-scan: a scan with until whose body holds {inner.mnemonic()} cannot "
-                "be unrolled: steps after the end would read by index too, maybe out of range",
+                f"fuel-unroll-scan: a scan with until whose body holds {name} cannot "
+                "be unrolled: steps after the end would use indices too, maybe out of range",
             )
 
 

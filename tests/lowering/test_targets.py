@@ -278,6 +278,45 @@ def test_an_index_out_of_range_is_told_with_its_op(op: type[FuelOp], target: str
     check(target, module, [x, ok, np.array([1, 3, 0], np.uint32).reshape(extents)])
 
 
+@each_target
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_a_write_at_a_position_out_of_range_is_told_and_writes_nothing(dtype: str, target: str):
+    module = main(
+        f"%x: tensor<3x8x{dtype}>, %s: tensor<2x3x{dtype}>, %at: tensor<ui32>",
+        f"tensor<3x8x{dtype}>",
+        "%r = fuel.write_slice_doff %x, %s, %at {starts = array<i64: 1, 0>, axis = 1 : i64}"
+        f" : tensor<3x8x{dtype}>, tensor<2x3x{dtype}>, tensor<ui32>\n"
+        f"func.return %r : tensor<3x8x{dtype}>",
+    )
+    x, s = values(dtype, (3, 8)), values(dtype, (2, 3))
+    for at in (0, 4, 5):
+        (got,) = check(target, module, [x, s, np.array(at, np.uint32)])
+        assert same_bits(got[1:, at : at + 3], s)
+    for wrong in (6, 2**31, 2**32 - 1):
+        with pytest.raises(IndexOutOfRange, match="write_slice_doff"):
+            run_on(target, optimized(module), [x, s, np.array(wrong, np.uint32)])
+
+
+@each_target
+def test_a_ring_takes_any_position_and_views_are_written_from_where_they_lie(target: str):
+    module = f32_main(
+        "%x: <3x9>, %s: <4x2>, %r: <1x2>, %at: tensor<ui32>",
+        "(<3x9>, <3x9>)",
+        """
+  %f = fuel.flip %s {dim = 0 : i64} : <4x2> -> <4x2>
+  %t = fuel.transpose %f : <4x2> -> <2x4>
+  %a = fuel.write_slice_rotating %x, %t, %at
+      {starts = array<i64: 1, 0>, axis = 1 : i64, modulus = 7 : i64} : <3x9>, <2x4>, tensor<ui32>
+  %b = fuel.broadcast_to %r : <1x2> -> <3x2>
+  %c = fuel.write_slice %x, %b {starts = array<i64: 0, 7>} : <3x9>, <3x2>
+  func.return %a, %c : <3x9>, <3x9>""",
+    )
+    arrays = [floats("f32", shape, seed) for seed, shape in enumerate([(3, 9), (4, 2), (1, 2)])]
+    for at in (0, 3, 5, 7, 2**31 + 1, 2**32 - 1):
+        got = check(target, module, [*arrays, np.array(at, np.uint32)])
+        assert same_bits(got[0][1:, at % 7], arrays[1][::-1].T[:, 0])
+
+
 # Long rows, and many.
 
 

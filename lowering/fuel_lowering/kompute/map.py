@@ -19,7 +19,8 @@ from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import GatherOp, IndexingOp
-from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceRotatingOp
+from fuel_dialect.ops.shape import ConcatOp, int_tuple
 from fuel_dialect.traits import Elementwise, Movement
 from fuel_lowering.forms import Load, MapForm
 from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
@@ -73,7 +74,7 @@ class _Map:
         self.outputs = Outputs(self.shader)
         self.sources: dict[SSAValue, _Source] = {}
         self.moved: dict[Operation, list[_Source]] = {}
-        self.axes: dict[Operation, int] = {}
+        self.axes: dict[tuple[Operation, int], int] = {}
         self.values: dict[SSAValue, Term] = {}
         self._gather_sources()
         self._merge()
@@ -98,17 +99,31 @@ class _Map:
         for op in form.ops:
             if op.has_trait(Movement):
                 self.moved[op] = self._moved(op)
-            else:
+            if isinstance(op, WriteOp):
+                wanted.append(op.input)
+            if isinstance(op, WriteAtOp):
+                self._gather_position(op)
+            elif not op.has_trait(Movement):
                 wanted += op.operands
         for value in wanted:
             if value in form.loads:
                 load = form.loads[value]
                 self.sources[value] = _Source(load.argument, load.layout)
 
+    def _gather_position(self, op: WriteAtOp) -> None:
+        """The position of a write is one element for all points."""
+        load = self.form.loads.get(op.position)
+        if load is not None:
+            steps = (0,) * len(self.form.shape)
+            layout = Layout(self.form.shape, steps, load.layout.offset)
+            self.sources[op.position] = _Source(load.argument, layout)
+
     def _moved(self, op: Operation) -> list[_Source]:
         """Operands of a movement op as if they had the shape of its result."""
+        if isinstance(op, WriteOp):
+            return [self._part(op)]
         loads = [self._operand(v) for v in op.operands]
-        dim = _dim(op)
+        (dim,) = _dims(op)
         if isinstance(op, ConcatOp):
             return self._concatenated(loads, dim)
         assert isinstance(op, IndexingOp)
@@ -121,6 +136,16 @@ class _Map:
             _Source(loads[0].argument, Layout(self.form.shape, along, data.offset)),
             _Source(loads[1].argument, Layout(self.form.shape, steps, indices.offset)),
         ]
+
+    def _part(self, op: WriteOp) -> _Source:
+        """The source of a write, from where it begins; at its first element along the axis."""
+        load, starts = self._operand(op.source), int_tuple(op.starts)
+        steps = load.layout.strides
+        offset = load.layout.offset - sum(s * step for s, step in zip(starts, steps, strict=True))
+        if isinstance(op, WriteAtOp):
+            axis = int_value(op.axis)
+            steps = (*steps[:axis], 0, *steps[axis + 1 :])
+        return _Source(load.argument, Layout(self.form.shape, steps, offset))
 
     def _operand(self, value: SSAValue) -> Load:
         """Where an operand of a movement op lies; one that is a constant lies nowhere."""
@@ -140,8 +165,9 @@ class _Map:
     def _merge(self) -> None:
         form = self.form
         every = [*self.sources.values(), *(s for each in self.moved.values() for s in each)]
-        keep = {_dim(op) for op in self.moved}
-        markers = [_marker(form.shape, _dim(op)) for op in self.moved]
+        kept = [(op, dim) for op in self.moved for dim in _dims(op)]
+        keep = {dim for _, dim in kept}
+        markers = [_marker(form.shape, dim) for _, dim in kept]
         layouts = [source.layout for source in every] + markers
         if needs_64_bits(self.points, layouts):
             raise LoweringError(
@@ -153,8 +179,8 @@ class _Map:
         again = iter(_Source(s.slot, layout) for s, layout in zip(every, short, strict=False))
         self.sources = {value: next(again) for value in self.sources}
         self.moved = {op: [next(again) for _ in each] for op, each in self.moved.items()}
-        for op, marker in zip(self.moved, short[len(every) :], strict=True):
-            self.axes[op] = marker.strides.index(1)
+        for key, marker in zip(kept, short[len(every) :], strict=True):
+            self.axes[key] = marker.strides.index(1)
 
     # Text.
 
@@ -276,10 +302,14 @@ class _Map:
     def _move(self, op: Operation) -> Term:
         result = op.results[0]
         dtype = self.dtype(result)
-        zero = self.shader.code.number(0, dtype)
+        first = self.shader.code.number(0, dtype)
+        if isinstance(op, WriteOp):
+            first = self._value(op.input)
         name = self.shader.code.fresh(hint_of(result, "moved"))
-        self.shader.line(self.shader.code.language.let(name, zero.register, zero.text))
-        if isinstance(op, ConcatOp):
+        self.shader.line(self.shader.code.language.let(name, first.register, first.text))
+        if isinstance(op, WriteOp):
+            self._write(op, name)
+        elif isinstance(op, ConcatOp):
             self._concat(op, name)
         else:
             self._indexed(op, name)
@@ -287,8 +317,8 @@ class _Map:
 
     def _concat(self, op: ConcatOp, name: str) -> None:
         shader = self.shader
-        at = self.point[self.axes[op]]
-        dim, end = _dim(op), 0
+        (dim,) = _dims(op)
+        at, end = self.point[self.axes[op, dim]], 0
         for value, source in zip(op.operands, self.moved[op], strict=True):
             word = "else if" if end else "if"
             end += tensor_type(value).get_shape()[dim]
@@ -303,7 +333,7 @@ class _Map:
         value, index_value = op.operands
         at = self._element(index_value, indices, address(indices.layout, self.point))
         layout = self._operand(value).layout
-        dim = _dim(op)
+        (dim,) = _dims(op)
         extent, step = layout.shape[dim], layout.strides[dim]
         shader.open(f"if ({at.text} < {extent}u)")
         place = address(data.layout, self.point)
@@ -311,9 +341,47 @@ class _Map:
         term = self._element(value, data, f"{place} + {moved}")
         shader.line(f"{name} = {term.text};")
         shader.close()
+        shader.line(f"else {self._told(op)}")
+
+    def _told(self, op: Operation) -> str:
+        """The statement that tells of an index out of range."""
         number = self.form.checks.index(op)
         wrong = f"{CHECK} + {number}" if number else CHECK
-        shader.line(f"else {shader.status()}[0] = {wrong};")
+        return f"{self.shader.status()}[0] = {wrong};"
+
+    def _write(self, op: WriteOp, name: str) -> None:
+        """The source's element where the point is in it; `name` has the destination's."""
+        shader, (source,) = self.shader, self.moved[op]
+        place, inside = address(source.layout, self.point), list[str]()
+        layout = self._operand(op.source).layout
+        for dim in _dims(op):
+            at, width = self.point[self.axes[op, dim]], layout.shape[dim]
+            if isinstance(op, WriteAtOp) and dim == int_value(op.axis):
+                at, conditions = self._along_axis(op, at)
+                inside += conditions
+                step = Layout((width,), (layout.strides[dim],), 0)
+                place = f"{place} + {address(step, [at])}".removeprefix("0 + ")
+            elif start := int_tuple(op.starts)[dim]:
+                at = f"{at} - {start}u"
+            inside.append(f"{at} < {width}u")
+        if inside:
+            shader.open(f"if ({' && '.join(inside)})")
+        term = self._element(op.source, source, place)
+        shader.line(f"{name} = {term.text};")
+        if inside:
+            shader.close()
+
+    def _along_axis(self, op: WriteAtOp, at: str) -> tuple[str, list[str]]:
+        """How far a point is from the position, modulo 2^32 or in the ring, and what must hold."""
+        shader, position, axis = self.shader, self._value(op.position).text, int_value(op.axis)
+        if isinstance(op, WriteSliceRotatingOp):
+            modulus = int_value(op.modulus)
+            begin = shader.index(f"{position} % {modulus}u", "begin")
+            around = f"{at} - {begin} + ({at} < {begin} ? {modulus}u : 0u)"
+            return shader.index(around, "place"), [f"{at} < {modulus}u"]
+        last = self.form.shape[axis] - tensor_type(op.source).get_shape()[axis]
+        shader.line(f"if ({position} > {last}u) {self._told(op)}")
+        return shader.index(f"{at} - {position}", "place"), [f"{position} <= {last}u"]
 
     def _element(self, value: SSAValue, source: _Source, place: str) -> Term:
         """One element of an operand of a movement op."""
@@ -347,9 +415,14 @@ class _Map:
             shader.line(f"if ({at} < {self.points}) {place} = {word};")
 
 
-def _dim(op: Operation) -> int:
-    assert isinstance(op, ConcatOp | IndexingOp)
-    return int_value(op.dim)
+def _dims(op: Operation) -> tuple[int, ...]:
+    """The axes along which the coordinate says what a movement op reads."""
+    if isinstance(op, ConcatOp | IndexingOp):
+        return (int_value(op.dim),)
+    assert isinstance(op, WriteOp)
+    axis = int_value(op.axis) if isinstance(op, WriteAtOp) else -1
+    ends = zip(tensor_type(op.source).get_shape(), tensor_type(op.input).get_shape(), strict=True)
+    return tuple(d for d, (width, extent) in enumerate(ends) if d == axis or width != extent)
 
 
 def _marker(shape: Sequence[int], dim: int) -> Layout:

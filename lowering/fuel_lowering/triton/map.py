@@ -11,7 +11,8 @@ from xdsl.ir import Operation, SSAValue
 from fuel_dialect.layout import Layout, row_major_strides
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import IndexingOp, IndexSelectOp
-from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceOp, WriteSliceRotatingOp
+from fuel_dialect.ops.shape import ConcatOp, int_tuple
 from fuel_dialect.traits import Movement
 from fuel_lowering.forms import MapForm
 from fuel_lowering.indexing import needs_64_bits
@@ -191,7 +192,73 @@ def _tell(writer: MapWriter, inside: str) -> None:
     writer.line(f"    tl.atomic_cas({status}, 0, {number})")
 
 
+def _written(writer: MapWriter, op: Operation) -> Term:
+    """The source's element where the point is in it, else the destination's at the same place."""
+    assert isinstance(op, WriteOp)
+    starts, widths = int_tuple(op.starts), tensor_type(op.source).get_shape()
+    inside: list[str] = []
+    along: tuple[int, str] | None = None
+    for dim, (start, width, extent) in enumerate(zip(starts, widths, writer.shape, strict=True)):
+        if isinstance(op, WriteAtOp) and dim == int_value(op.axis):
+            place, mask = _along_axis(writer, op, dim, width)
+            along = dim, place
+            inside.append(mask)
+        elif width != extent:
+            at = writer.coordinate(dim)
+            inside.append(f"({at} >= {start}) & ({at} < {start + width})")
+    mask = writer.let("inside", " & ".join(inside)) if inside else ""
+    part = _source_at(writer, op, along, mask)
+    if not mask:
+        return part
+    old = writer.value(op.input)
+    old = Term(typed(old.text, old.register), old.dtype)
+    return writer.code.select(Term(mask, part.dtype), part, old)
+
+
+def _along_axis(writer: MapWriter, op: WriteAtOp, axis: int, width: int) -> tuple[str, str]:
+    """Which element of the source a point has along the axis, and the mask of where it has one."""
+    at, position = writer.coordinate(axis), writer.value(op.position)
+    index = "tl.int64" if writer.wide else "tl.int32"
+    begin = typed(position.text, position.register)
+    if isinstance(op, WriteSliceRotatingOp):
+        modulus = int_value(op.modulus)
+        begin = writer.let("begin", f"({begin}.to(tl.int64) % {modulus}).to({index})")
+        place = f"tl.where({at} >= {begin}, {at} - {begin}, {at} - {begin} + {modulus})"
+        place = writer.let("place", place)
+        return place, f"({at} < {modulus}) & ({place} < {width})"
+    begin = writer.let(
+        "begin", f"{begin}.to(tl.int64) + tl.zeros(({writer.block_size},), tl.int64)"
+    )
+    last = writer.shape[axis] - width
+    fits = writer.let("fits", f"({begin} >= 0) & ({begin} <= {last})")
+    _tell(writer, fits)
+    begin = writer.let("begin", f"tl.where({fits}, {begin}, 0).to({index})")
+    place = writer.let("place", f"{at} - {begin}")
+    return place, f"{fits} & ({place} >= 0) & ({place} < {width})"
+
+
+def _source_at(writer: MapWriter, op: WriteOp, along: tuple[int, str] | None, inside: str) -> Term:
+    """The elements of the source; `along` has an axis and the place along it."""
+    load = writer.form.loads.get(op.source)
+    if load is None:
+        term = writer.value(op.source)
+        return Term(typed(term.text, term.register), term.dtype)
+    steps, starts = list(load.layout.strides), int_tuple(op.starts)
+    offset = load.layout.offset - sum(s * step for s, step in zip(starts, steps, strict=True))
+    added = "i * 0"
+    if along:
+        axis, place = along
+        added = place if steps[axis] == 1 else f"{place} * {steps[axis]}"
+        steps[axis] = 0
+    access = writer.at(Layout(writer.shape, tuple(steps), offset))
+    if along or is_constant(access):
+        access = Access(f"{access.offset} + {added}".removeprefix("0 + "), access.mask)
+    access = access & inside & writer.axis.mask
+    return writer.load(load.argument, access, writer.form.dtype(op.source), hint_of(op.source))
+
+
 MOVEMENTS: dict[type[Operation], Callable[[MapWriter, Operation], Term]] = {
     ConcatOp: _concat,
     **{op: _indexed for op in IndexingOp.__subclasses__()},
+    **{op: _written for op in (WriteSliceOp, *WriteAtOp.__subclasses__())},
 }
