@@ -80,7 +80,7 @@ def test_the_plan_of_a_decoder_is_measured_pass_by_pass(tmp_path: Path) -> None:
     whole, *passes = workload["seconds"]
     assert whole == "fuel-optimize"
     assert passes[0] == " 1 fuel-strip-plan"
-    assert passes[-1] == f"{len(passes):2} fuel-order-runs"
+    assert passes[-1] == f"{len(passes):2} fuel-reuse-buffers"
     assert {"fuel-plan", "fuel-fork-placements"} <= {name.split()[-1] for name in passes}
     assert "a decoder of 24 layers, 970 ops" in workload["title"]
     (target,) = content["targets"]
