@@ -98,6 +98,32 @@ def test_what_is_wrong_is_one_line(
     assert message in line
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("junk {", "bad.mlir:1:6: Operation junk is not registered"),
+        (
+            'func.func @main() { %x = fuel.weight "w" : tensor<0x1152921504606846976x2xf32> }',
+            "bad.mlir: ",
+        ),
+        ("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  func.return\n}", "bad.mlir: "),
+        ("module {" * 2_000, "bad.mlir is nested too deeply to be read"),
+    ],
+)
+def test_a_file_that_is_no_program_is_one_line(
+    text: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.mlir").write_text(text)
+    assert main(["bad.mlir"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
 def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]):
     assert main(["nowhere.mlir"]) == 2
     assert "nowhere.mlir" in capsys.readouterr().err

@@ -36,7 +36,7 @@ KEYS = st.builds(
     st.lists(WORDS, min_size=1, max_size=3).map(tuple),
     st.lists(st.sampled_from(sorted(dtypes.BY_NAME)), max_size=3).map(tuple),
     st.lists(st.integers(0, 64), max_size=3).map(tuple),
-    WORDS,
+    st.sampled_from(["cpu/numpy", "cuda:0/triton", "npu:12/other"]),
     st.one_of(st.just(""), WORDS),
     st.one_of(st.just(""), WORDS),
 )
@@ -66,6 +66,8 @@ ENTRY = {
         ({"dtypes": ["f99"]}, r"dtypes\[0\]: 'f99' is no dtype; there are "),
         ({"shape_class": [65]}, r"shape_class\[0\] must be a shape class, .* 0 to 64, got 65"),
         ({"target": 3}, "target must be a text, got 3"),
+        ({"target": "cpu"}, r"target must be device/backend, such as cuda:0/triton, got 'cpu'"),
+        ({"target": "cuda/triton"}, "write cuda:0 for the device 'cuda'"),
         ({"clock": 3}, "has no field 'clock'; it may have ops, "),
     ],
 )
@@ -77,6 +79,7 @@ def test_what_is_wrong_in_a_file_is_said_with_its_place(change: dict[str, object
 def test_a_file_that_is_none(tmp_path: Path):
     for text, message in (
         ("{", "is not JSON"),
+        ("[" * 100_000, "is nested too deeply to be read"),
         ("[]", "must be an object with measurements"),
         ("{}", "lacks 'measurements'"),
         (json.dumps({"measurements": [ENTRY, ENTRY]}), "exp on cpu/numpy is listed twice"),

@@ -260,6 +260,8 @@ RATES = sample()["rates"]["cuda:0/triton"]
         (changed(links=[{**LINK, "latency_ns": 1.5}]), r"links\[0\]\.latency_ns must be a whole"),
         (changed(links=[{**LINK, "bytes_per_ns": 0}]), "bytes_per_ns must be a number above 0"),
         (changed(links=[{**LINK, "source": "moon:0"}]), "ends at moon:0, which is no device of it"),
+        (changed(links=[LINK, LINK]), "the link cpu to cuda:0 is listed twice"),
+        (changed(links=[{**LINK, "target": "cpu"}]), "the link cpu to cpu joins a device to"),
         (changed(links=[LINK]), "has no way from cpu to vulkan:0: neither a direct link nor links"),
         (
             changed(rates={"cuda:0/triton": without(RATES, "launch_ns")}),
@@ -290,6 +292,9 @@ def test_a_file_that_is_no_json_or_is_not_there_is_refused(tmp_path: Path):
     (tmp_path / "f.json").write_text("{")
     with pytest.raises(FuelPassError, match=r"f\.json is not JSON: "):
         resolve(ModuleOp([]), str(tmp_path / "f.json"))
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(FuelPassError, match=r"deep\.json is nested too deeply to be read"):
+        resolve(ModuleOp([]), str(tmp_path / "deep.json"))
     with pytest.raises(FuelPassError, match=r"g\.json cannot be read: "):
         resolve(ModuleOp([]), str(tmp_path / "g.json"))
     module = stamped('#fuel.topology<"m", [#fuel.target<cpu, "numpy">], {devices = [unit]}>')

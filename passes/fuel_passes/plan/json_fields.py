@@ -3,13 +3,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from fuel_dialect.errors import FuelPassError
+from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.errors import FuelPassError, UnknownDevice
 
 Json = dict[str, Any]
 _T = TypeVar("_T")
+
+
+def load(text: str, where: str) -> object:
+    """What a JSON text holds. Raises `FuelPassError` for a text that is no JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise FuelPassError(f"{where} is not JSON: {error}") from error
+    except RecursionError:
+        raise FuelPassError(f"{where} is nested too deeply to be read") from None
+
+
+def device_name(name: str, where: str) -> str:
+    """The name of a device, written as labels are. Raises `FuelPassError` for any other."""
+    try:
+        label = DeviceAttr.of(name).label
+    except UnknownDevice as error:
+        raise FuelPassError(f"{where}: {error}") from error
+    if label != name:
+        raise FuelPassError(f"{where}: write {label} for the device {name!r}")
+    return name
+
+
+def target(value: object, where: str) -> TargetAttr:
+    """A target, of text such as cuda:0/triton. Raises `FuelPassError` for anything else."""
+    device, slash, backend = value.rpartition("/") if isinstance(value, str) else ("", "", "")
+    if not slash or not backend:
+        raise FuelPassError(f"{where} must be device/backend, such as cuda:0/triton, got {value!r}")
+    return TargetAttr.of(device_name(device, where), backend)
 
 
 def positive(value: object, where: str) -> float:

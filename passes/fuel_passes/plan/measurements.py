@@ -25,7 +25,7 @@ from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.traits import Leaf
-from fuel_passes.plan.json_fields import Fields
+from fuel_passes.plan.json_fields import Fields, load, target
 
 UNTRACKED = ""
 """The revision of kernels whose code nobody tells apart, and the hardware that nobody named."""
@@ -159,12 +159,8 @@ def read(file: str) -> Measurements:
 
 def parse(text: str, where: str) -> Measurements:
     """The measurements that a JSON text holds. Raises `FuelPassError` with place and cure."""
-    try:
-        loaded = json.loads(text)
-    except ValueError as error:
-        raise FuelPassError(f"{where} is not JSON: {error}") from error
     known: dict[MeasurementKey, int] = {}
-    for key, time in Fields(loaded, where, SCHEMA).items("measurements", _measurement):
+    for key, time in Fields(load(text, where), where, SCHEMA).items("measurements", _measurement):
         if key in known:
             raise FuelPassError(f"{where}: {', '.join(key.ops)} on {key.target} is listed twice")
         known[key] = time
@@ -183,7 +179,7 @@ def _measurement(value: object, where: str) -> tuple[MeasurementKey, int]:
         fields.items("ops", _word),
         fields.items("dtypes", _dtype),
         fields.items("shape_class", _class),
-        fields.text("target"),
+        str(target(fields.text("target"), f"{where}.target")),
         _optional(fields, "revision"),
         _optional(fields, "hardware"),
     )

@@ -25,12 +25,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import DeviceAttr, TargetAttr
-from fuel_dialect.errors import FuelPassError, UnknownDevice
+from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import Strides
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
-from fuel_passes.plan.json_fields import Fields, positive
+from fuel_passes.plan.json_fields import Fields, device_name, load, positive, target
 
 STRIDES: tuple[Strides, ...] = get_args(Strides)
 
@@ -115,11 +115,7 @@ _Json = dict[str, Any]
 
 def parse(text: str, where: str) -> Topology:
     """The topology that a JSON text describes. Raises `FuelPassError` with place and cure."""
-    try:
-        loaded = json.loads(text)
-    except ValueError as error:
-        raise FuelPassError(f"{where} is not JSON: {error}") from error
-    return from_json(loaded, where)
+    return from_json(load(text, where), where)
 
 
 def dump(topology: Topology) -> str:
@@ -169,7 +165,7 @@ def _rates_json(rates: Rates) -> _Json:
 def from_json(loaded: object, where: str) -> Topology:
     """The topology that loaded JSON describes."""
     whole = Fields(loaded, where, SCHEMA)
-    targets = whole.items("targets", _target)
+    targets = whole.items("targets", target)
     topology = Topology(
         whole.text("name"),
         whole.items("devices", _device),
@@ -187,13 +183,7 @@ def _check_names(topology: Topology, where: str) -> None:
         twice = next((name for name in given if given.count(name) > 1), None)
         if twice is not None:
             raise FuelPassError(f"{where}: {kind} {twice} is listed twice")
-    for link in topology.links:
-        for end in (link.source, link.target):
-            if end not in names:
-                raise FuelPassError(
-                    f"{where}: the link {link.source} to {link.target} ends at {end}, which is "
-                    f"no device of it; it has {', '.join(names)}"
-                )
+    _check_links(topology, names, where)
     for rates in topology.rates:
         if rates.target not in topology.targets:
             raise FuelPassError(
@@ -202,26 +192,26 @@ def _check_names(topology: Topology, where: str) -> None:
             )
 
 
-def _device_name(name: str, where: str) -> str:
-    try:
-        label = DeviceAttr.of(name).label
-    except UnknownDevice as error:
-        raise FuelPassError(f"{where}: {error}") from error
-    if label != name:
-        raise FuelPassError(f"{where}: write {label} for the device {name!r}")
-    return name
-
-
-def _target(value: object, where: str) -> TargetAttr:
-    device, slash, backend = value.rpartition("/") if isinstance(value, str) else ("", "", "")
-    if not slash or not backend:
-        raise FuelPassError(f"{where} must be device/backend, such as cuda:0/triton, got {value!r}")
-    return TargetAttr.of(_device_name(device, where), backend)
+def _check_links(topology: Topology, names: list[str], where: str) -> None:
+    seen: set[tuple[str, str]] = set()
+    for link in topology.links:
+        ends = (link.source, link.target)
+        said = f"{where}: the link {link.source} to {link.target}"
+        outside = next((end for end in ends if end not in names), None)
+        if outside is not None:
+            raise FuelPassError(
+                f"{said} ends at {outside}, which is no device of it; it has {', '.join(names)}"
+            )
+        if link.source == link.target:
+            raise FuelPassError(f"{said} joins a device to itself; leave it out")
+        if ends in seen:
+            raise FuelPassError(f"{said} is listed twice")
+        seen.add(ends)
 
 
 def _device(value: object, where: str) -> Device:
     fields = Fields(value, where, SCHEMA["properties"]["devices"]["items"])
-    name = _device_name(fields.text("name"), where)
+    name = device_name(fields.text("name"), where)
     memory = fields.whole("memory_bytes") if "memory_bytes" in fields.given else None
     storage, hardware = fields.text("storage", name), fields.text("hardware", "")
     return Device(name, memory, storage, hardware)
@@ -240,7 +230,7 @@ def _link(value: object, where: str) -> Link:
 def _rates(name: str, value: object, where: str) -> Rates:
     fields = Fields(value, where, SCHEMA["properties"]["rates"]["additionalProperties"])
     return Rates(
-        _target(name, where),
+        target(name, where),
         fields.positive("bytes_per_ns"),
         fields.positive("operations_per_ns"),
         fields.positive("flops_per_ns"),
