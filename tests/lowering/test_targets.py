@@ -280,7 +280,7 @@ def test_an_index_out_of_range_is_told_with_its_op(op: type[FuelOp], target: str
 
 @each_target
 @pytest.mark.parametrize("dtype", ["f32", "i8"])
-def test_a_write_at_a_position_out_of_range_is_told_and_writes_nothing(dtype: str, target: str):
+def test_a_write_at_a_position_out_of_range_is_told(dtype: str, target: str):
     module = main(
         f"%x: tensor<3x8x{dtype}>, %s: tensor<2x3x{dtype}>, %at: tensor<ui32>",
         f"tensor<3x8x{dtype}>",

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from make_weights import weights_of
 
 import fuel_dialect as fuel
 from fake_devices import fake
+from fuel_dialect.context import parse_module
 from fuel_runtime import Executable, Session
 from fuel_runtime.cli import main
 
@@ -96,6 +98,31 @@ def test_on_a_device_it_stays_there(devices: str) -> None:
     assert not state.is_valid
     with pytest.raises(fuel.StateError, match=r"half updated, because a call failed"):
         exe(row(0), state=state)
+
+
+@pytest.mark.parametrize(
+    ("device", "emulated"),
+    [("cuda:0", True), pytest.param("vulkan:0", False, marks=pytest.mark.needs_vulkan)],
+)
+def test_the_kernels_of_a_device_write_in_place(device: str, emulated: bool) -> None:
+    path = Path(__file__).parents[2] / "examples" / "kv_cache.mlir"
+    weights = weights_of(parse_module(path.read_text()))
+    session = Session(f"cpu,{device}", emulate=device if emulated else None)
+    there = session.compile(path, weights=weights, place={"write_slice_doff": device})
+    here = Session("cpu").compile(path, weights=weights)
+    states = there.new_state(count=253), here.new_state(count=253)
+    assert [m.update for m in there.report().state] == ["in place", "in place", "new"]
+    assert f"keys: f32[4, 256, 16] on {device}" in repr(states[0])
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        x = rng.standard_normal((1, 64)).astype(np.float32)
+        (got,), (want,) = there(x, state=states[0]), here(x, state=states[1])
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    for name in ("keys", "values"):
+        np.testing.assert_allclose(states[0][name], states[1][name], rtol=1e-4, atol=1e-5)
+        assert not states[0][name][:, :253].any()
+    with pytest.raises(fuel.IndexOutOfRange, match="write_slice_doff"):
+        there(x, state=states[0])
 
 
 def test_what_is_no_state_of_the_program_is_refused() -> None:
