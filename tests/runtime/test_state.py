@@ -114,15 +114,15 @@ def test_the_kernels_of_a_device_write_in_place(device: str, emulated: bool) -> 
     assert [m.update for m in there.report().state] == ["in place", "in place", "new"]
     assert f"keys: f32[4, 256, 16] on {device}" in repr(states[0])
     rng = np.random.default_rng(0)
-    for _ in range(3):
-        x = rng.standard_normal((1, 64)).astype(np.float32)
+    tokens = rng.standard_normal((4, 1, 64)).astype(np.float32)
+    for x in tokens[:3]:
         (got,), (want,) = there(x, state=states[0]), here(x, state=states[1])
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
     for name in ("keys", "values"):
         np.testing.assert_allclose(states[0][name], states[1][name], rtol=1e-4, atol=1e-5)
         assert not states[0][name][:, :253].any()
     with pytest.raises(fuel.IndexOutOfRange, match="write_slice_doff"):
-        there(x, state=states[0])
+        there(tokens[3], state=states[0])
 
 
 def test_what_is_no_state_of_the_program_is_refused() -> None:
