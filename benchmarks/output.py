@@ -45,6 +45,7 @@ _SMALL, _LARGE = throughput.SIZES
 TARGETS: Sequence[Target] = (
     Target("call", FUEL, PLAIN, 1.5, "a call takes at most 1.5 times the NumPy expression"),
     Target("pointwise", PLAIN, FUEL, 4.0, "at least 4 times as fast as NumPy", at_least=True),
+    Target("softmax", PLAIN, FUEL, 3.0, "at least 3 times as fast as NumPy", at_least=True),
     Target("scan", FUEL, OUT, 1.1, "at most 1.1 times the hand-written loop"),
     Target("scan_carry", FUEL, OUT, 1.1, "at most 1.1 times the hand-written loop"),
     Target(

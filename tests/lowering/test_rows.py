@@ -6,6 +6,7 @@ follows them, in tiles of every size and on every dtype.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from fuel_dialect.ops.base import FuelOp, integer, tensor, tensor_type
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
-from fuel_lowering.numpy import tiles
+from fuel_lowering.numpy import library, tiles
 from fuel_lowering.numpy.lower import lower_run
 from fuel_lowering.numpy.support import Pool
 from fuel_passes.form_runs import FormRunsPass
@@ -274,3 +275,18 @@ def test_specials_go_through_a_row_kernel():
     assert np.isnan(peaks[1])
     assert peaks[2] == np.inf
     assert (places[1], places[4], places[5]) == (5, 1, 0)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("length", [1, 2, 31, library.LONGEST_EINSUM, library.LONGEST_EINSUM + 1])
+def test_sums_of_rows_are_exact_to_a_few_units_in_the_last_place(dtype: str, length: int):
+    type = tensor((3, length), dtype)
+    block = Block(arg_types=[type])
+    total = reduction.SumDimOp.make(block.args[0], dim=integer(1))
+    root = elementwise.NegOp.make(total.results[0])
+    block.add_ops([total, root])
+    (run,) = runs_of(module_of(block, [root.results[0]]))
+    array = np.random.default_rng(length).random((3, length)).astype(dtypes.BY_NAME[dtype].numpy)
+    (got,) = Loaded(lower_run(run, "main_0"))(array)
+    exact = np.array([-math.fsum(row) for row in array.tolist()])
+    assert np.abs((got - exact) / exact).max() <= 8 * np.finfo(array.dtype).eps
