@@ -56,6 +56,7 @@ from fuel_dialect.attributes import (
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
     AnyTensor,
+    ConstOp,
     FuelOp,
     Properties,
     int_value,
@@ -64,7 +65,7 @@ from fuel_dialect.ops.base import (
     tensor_type,
 )
 from fuel_dialect.ops.shape import int_tuple
-from fuel_dialect.traits import Container, Leaf, Transfer
+from fuel_dialect.traits import Container, Elementwise, Leaf, Transfer, ViewOp
 
 
 class RegionOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
@@ -584,6 +585,32 @@ class ScanOp(RegionOp):
     @property
     def const_args(self) -> Sequence[BlockArgument]:
         return self.body.block.args[len(self.inits) + len(self.xs) :]
+
+    @property
+    def is_pointwise(self) -> bool:
+        """
+        Whether it is a loop at each point, and so one kernel: a body that is elementwise over the
+        one shape of all carries and ys, with views of what is not computed, and no `until`.
+        """
+        values = (*self.inits, *self.end.carries, *self.end.ys)
+        shapes = {tuple(tensor_type(value).get_shape()) for value in values}
+        if self.end.until is not None or not self.inits or len(shapes) != 1:
+            return False
+        (shape,) = shapes
+        return all(self._is_at_each_point(op, shape) for op in self.body.block.ops)
+
+    def _is_at_each_point(self, op: Operation, shape: tuple[int, ...]) -> bool:
+        if op is self.end:
+            return True
+        if op.has_trait(Elementwise):
+            return tuple(tensor_type(op.results[0]).get_shape()) == shape
+        if op.has_trait(Leaf):
+            return isinstance(op, ConstOp) and op.splat is not None
+        if not isinstance(op, ViewOp):
+            return False
+        source = op.operands[0]
+        is_computed = isinstance(source.owner, Operation) and source.owner.has_trait(Elementwise)
+        return not is_computed and all(source is not carry for carry in self.carry_args)
 
     def verify_(self) -> None:
         end = cast(ScanYieldOp, terminator(self.body, ScanYieldOp, "scan"))

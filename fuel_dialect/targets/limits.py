@@ -14,7 +14,7 @@ from xdsl.traits import IsTerminator
 from fuel_dialect import dtypes
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
-from fuel_dialect.traits import Elementwise, FreeWhenContiguous, Leaf, ViewOp
+from fuel_dialect.traits import FreeWhenContiguous, Leaf, ViewOp
 
 MOST_LAUNCHES = 1 << 16
 """A run of more launches would take longer to record than anybody waits."""
@@ -65,10 +65,10 @@ class ScanSteps:
     def _refused(self, scan: ScanOp) -> str | None:
         if scan.end.until is not None:
             return "scan-steps: no scans that end at `until`"
-        if _is_elementwise(scan):
+        if scan.is_pointwise:
             return None
         ops = [op for op in scan.body.block.ops if not _is_free(op)]
-        if any(isinstance(op, ScanOp) and not _is_elementwise(op) for op in ops):
+        if any(isinstance(op, ScanOp) and not op.is_pointwise for op in ops):
             return "scan-steps: no scan in a scan, unless its body is elementwise"
         launches = scan.steps * len(ops)
         if launches > self.launches:
@@ -77,10 +77,6 @@ class ScanSteps:
                 f"{self.launches:,} are allowed"
             )
         return None
-
-
-def _is_elementwise(scan: ScanOp) -> bool:
-    return all(op.has_trait(Elementwise) or _is_free(op) for op in scan.body.block.ops)
 
 
 def _is_free(op: Operation) -> bool:

@@ -61,6 +61,21 @@ COMBINES: dict[type[Operation], Combine] = {
 is the argument of them."""
 
 
+def is_argument(combine: Combine) -> bool:
+    return combine in ("argmax", "argmin")
+
+
+def identity(combine: Combine, dtype: DType) -> np.ndarray[Any, Any]:
+    """What changes no value that it is combined with, as a rank-0 array."""
+    if combine in ("sum", "mean"):
+        return np.zeros((), dtype.numpy)
+    lowest = combine in ("max", "argmax")
+    if dtype.is_float:
+        return np.array(-np.inf if lowest else np.inf, dtype.numpy)
+    limits = np.iinfo(dtype.numpy)
+    return np.array(limits.min if lowest else limits.max, dtype.numpy)
+
+
 @dataclass(frozen=True)
 class Load:
     """An operand read where it lies: an argument of the kernel, and a layout over its buffer."""
@@ -76,6 +91,11 @@ class Reduction:
     combine: Combine
     source: SSAValue
     result: SSAValue
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether the result is where the greatest or least element is."""
+        return is_argument(self.combine)
 
 
 @dataclass(eq=False)
@@ -237,7 +257,7 @@ def form_of(kernel: KernelOp, name: str) -> Form:
     The form of a kernel. The kernel is changed (ops of rows become their definitions).
 
     Raises `LoweringError` for a kernel that has none: of kind `library`, or a scan whose body is
-    not elementwise over one shape (`is_pointwise_scan`).
+    not elementwise over one shape (`ScanOp.is_pointwise`).
     """
     block = kernel.body.block
     kind = kernel.kind.data
@@ -509,35 +529,10 @@ def _batched(lhs: Load, rhs: Load) -> tuple[Load, Load, tuple[int, ...]]:
 # Scans.
 
 
-def is_pointwise_scan(scan: ScanOp) -> bool:
-    """Whether a scan is a loop at each point: an elementwise body over one shape, no `until`."""
-    if scan.end.until is not None or not scan.inits:
-        return False
-    shapes = {tuple(tensor_type(v).get_shape()) for v in (*scan.inits, *scan.end.ys)}
-    if len(shapes) != 1:
-        return False
-    (shape,) = shapes
-    computed: set[SSAValue] = set(scan.carry_args)
-    for op in scan.body.block.ops:
-        if op is scan.body.block.last_op:
-            continue
-        if op.has_trait(Elementwise):
-            if tuple(tensor_type(op.results[0]).get_shape()) != shape:
-                return False
-            computed.update(op.results)
-        elif op.has_trait(Leaf):
-            if not isinstance(op, ConstOp) or op.splat is None:
-                return False
-        elif not isinstance(op, ViewOp) or op.operands[0] in computed:
-            return False
-    wanted = (*scan.end.carries, *scan.end.ys)
-    return all(tuple(tensor_type(v).get_shape()) == shape for v in wanted)
-
-
 def _scan_form(kernel: KernelOp, name: str) -> ScanForm:
     block = kernel.body.block
     (scan,) = (op for op in block.ops if isinstance(op, ScanOp))
-    if not is_pointwise_scan(scan):
+    if not scan.is_pointwise:
         raise LoweringError(
             f"{name}: a scan is one kernel if its body is elementwise over the shape of its carries"
         )

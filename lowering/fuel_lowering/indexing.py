@@ -10,7 +10,6 @@ Python and in C alike; only the division sign differs.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from math import prod
 
 from fuel_dialect.layout import Layout, row_major_strides
@@ -58,11 +57,6 @@ def select_axes(layout: Layout, axes: Sequence[int]) -> Layout:
     )
 
 
-def without_offset(layout: Layout) -> Layout:
-    """The same steps from element 0."""
-    return replace(layout, offset=0)
-
-
 def split_axis(layout: Layout, axis: int, inner: int) -> Layout:
     """One axis as two, the second of extent `inner`."""
     extent, stride = layout.shape[axis], layout.strides[axis]
@@ -79,17 +73,6 @@ def repeat_axis(layout: Layout, axis: int, times: int) -> Layout:
         (*layout.shape[: axis + 1], times, *layout.shape[axis + 1 :]),
         (*layout.strides[: axis + 1], 0, *layout.strides[axis + 1 :]),
         layout.offset,
-    )
-
-
-def reach(layout: Layout) -> tuple[int, int]:
-    """The least and the largest place of an element; (0, 0) where there is none."""
-    if not layout.elements:
-        return 0, 0
-    ends = [stride * (n - 1) for n, stride in zip(layout.shape, layout.strides, strict=True)]
-    return (
-        layout.offset + sum(min(end, 0) for end in ends),
-        layout.offset + sum(max(end, 0) for end in ends),
     )
 
 

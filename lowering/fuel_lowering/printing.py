@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +14,18 @@ from fuel_dialect import dtypes
 from fuel_dialect.ops.base import AnyTensor
 from fuel_dialect.ops.control import RunOp
 from fuel_lowering.kernels import Buffer, DeviceRun, Launch
+
+
+def print_runs(
+    ctx: Context,
+    module: ModuleOp,
+    output: IO[str],
+    lower: Callable[[RunOp, str], DeviceRun],
+    comment: str = "#",
+) -> None:
+    """The kernels and launches of all runs, lowered; a line that begins with `comment` is one."""
+    runs = [lower(run, entry) for entry, run in runs_of(with_runs(ctx, module))]
+    output.write("\n\n".join(device_run_text(run, comment) for run in runs))
 
 
 def with_runs(ctx: Context, module: ModuleOp) -> ModuleOp:

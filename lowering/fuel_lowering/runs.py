@@ -27,7 +27,7 @@ from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.memory import IotaOp, WeightOp
 from fuel_dialect.targets.limits import MOST_LAUNCHES
 from fuel_dialect.traits import ChecksIndices, Leaf
-from fuel_lowering.forms import Form, form_of, is_pointwise_scan
+from fuel_lowering.forms import Form, form_of
 from fuel_lowering.kernels import (
     Buffer,
     BufferRole,
@@ -116,6 +116,8 @@ class _Lowering:
         self.emitter = emitter
         self.buffers: list[Buffer] = []
         self.kernels: dict[DeviceKernel, int] = {}
+        self.numbers: dict[DeviceKernel, int] = {}
+        """The number of a kernel by the code as it was emitted, before it got a name of its own."""
         self.launches: list[Launch] = []
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self.weights: dict[str, WeightUse] = {}
@@ -230,14 +232,14 @@ class _Lowering:
             else:
                 self.places[result] = self._buffer("output", result, index)
         scan = scan_of(kernel)
-        if scan is not None and not is_pointwise_scan(scan):
+        if scan is not None and not scan.is_pointwise:
             _Steps(self, kernel, scan).lower()
             return
         places = [self.places[v] for v in (*kernel.inputs, *kernel.outputs)]
         self.launch(kernel, places, self.emit(kernel))
 
     def emit(self, kernel: KernelOp, moving: _Moving | None = None) -> Emitted:
-        """The code of a kernel; the same where a kernel like it was emitted before."""
+        """The code of a kernel whose operands move, or not."""
         moving = moving or _Moving()
         clone = kernel.clone()
         form = form_of(clone, kernel.label.data)
@@ -276,7 +278,9 @@ class _Lowering:
                 scalars.append(check)
             else:
                 scalars.append(offsets.pop(name) if name in offsets else next(given))
-        number = self.kernels.setdefault(self._named(code), len(self.kernels))
+        if code not in self.numbers:
+            self.numbers[code] = self.kernels.setdefault(self._named(code), len(self.kernels))
+        number = self.numbers[code]
         self.launches.append(
             Launch(
                 number,
@@ -430,7 +434,7 @@ class _Steps:
         for result in op.outputs:
             places[result] = self._target(result, step, index)
         inner = scan_of(op)
-        if inner is not None and not is_pointwise_scan(inner):
+        if inner is not None and not inner.is_pointwise:
             raise LoweringError(
                 f"{self.kernel.label.data}: this target runs no scan inside a scan whose body is "
                 "not elementwise"

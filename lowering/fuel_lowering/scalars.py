@@ -70,8 +70,8 @@ class Term:
 
 PRIMITIVES = frozenset(
     "add sub mul div idiv neg abs maximum minimum eq ne lt le gt ge and or not select isnan "
-    "sqrt exp log sin cos tanh erf pow floor ceil rint trunc round_bf16 round_f16 bits from_bits "
-    "shl shr band bor to_bool to_i32 to_i64 to_ui32 to_f32 to_f64".split()
+    "sqrt exp log sin cos tanh erf pow floor ceil rint round_bf16 round_f16 bits from_bits "
+    "shl shr band bor to_i32 to_i64 to_ui32 to_f32 to_f64".split()
 )
 """
 What a language writes. `div` is of floats, `idiv` of integers: toward zero, never by 0, nor MIN by

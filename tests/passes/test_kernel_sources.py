@@ -175,6 +175,8 @@ SCAN = """
 func.return %y : tensor<4x4xf32>"""
 EXP = "%0 = fuel.exp %c : tensor<4x4xf32>"
 SQUARE = "%0 = fuel.matmul %c, %c : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>"
+TURNED = """%t = fuel.transpose %c : tensor<4x4xf32> -> tensor<4x4xf32>
+  %0 = fuel.exp %t : tensor<4x4xf32>"""
 INNER = """%0 = fuel.scan init(%d = %c : tensor<4x4xf32>) length 2 -> (tensor<4x4xf32>) {
   %1 = fuel.matmul %d, %d : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   fuel.scan_yield carry(%1 : tensor<4x4xf32>)
@@ -190,6 +192,11 @@ INNER = """%0 = fuel.scan init(%d = %c : tensor<4x4xf32>) length 2 -> (tensor<4x
         (
             2**16 + 1,
             SQUARE,
+            "scan-steps: 65,537 launches, for 65,537 steps of 1 ops; 65,536 are allowed",
+        ),
+        (
+            2**16 + 1,
+            TURNED,
             "scan-steps: 65,537 launches, for 65,537 steps of 1 ops; 65,536 are allowed",
         ),
         (3, INNER, "scan-steps: no scan in a scan, unless its body is elementwise"),

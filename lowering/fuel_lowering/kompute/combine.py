@@ -8,12 +8,9 @@ NaN wins every max and min, and the first NaN is their argument; of ties the fir
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from fuel_dialect.dtypes import DType
-from fuel_lowering.forms import Combine
+from fuel_lowering.forms import Combine, identity, is_argument
 from fuel_lowering.kompute.language import TYPES
 from fuel_lowering.kompute.shader import LANGUAGE, Shader, register_dtype
 from fuel_lowering.scalars import REGISTERS, Term
@@ -43,7 +40,7 @@ class Accumulator:
 
     @property
     def is_argument(self) -> bool:
-        return self.combine in ("argmax", "argmin")
+        return is_argument(self.combine)
 
     @property
     def type(self) -> str:
@@ -71,7 +68,7 @@ class Accumulator:
 
     def _first(self) -> str:
         register = REGISTERS[self.dtype.name]
-        return LANGUAGE.literal(_identity(self.combine, self.dtype), register)
+        return LANGUAGE.literal(identity(self.combine, self.dtype), register)
 
     def add(self, term: Term, at: str, lane: str) -> None:
         """One more element, of column `at`."""
@@ -195,14 +192,3 @@ class Accumulator:
             "}"
         )
         return name
-
-
-def _identity(combine: Combine, dtype: DType) -> np.ndarray[Any, Any]:
-    """What changes no value that it is combined with."""
-    if combine in ("sum", "mean"):
-        return np.zeros((), dtype.numpy)
-    lowest = combine in ("max", "argmax")
-    if dtype.is_float:
-        return np.array(-np.inf if lowest else np.inf, dtype.numpy)
-    limits = np.iinfo(dtype.numpy)
-    return np.array(limits.min if lowest else limits.max, dtype.numpy)

@@ -14,7 +14,6 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_lowering.forms import Phase, Reduction, RowForm
@@ -69,7 +68,6 @@ class _Rows:
         self.shader = Shader(form, self._title(), (local, 1))
         self.outputs = Outputs(self.shader)
         self.values: dict[SSAValue, Term] = {}
-        self.combiners: dict[tuple[str, DType], str] = {}
 
     def _title(self) -> list[str]:
         form = self.form
@@ -120,7 +118,6 @@ class _Rows:
             shader.line(f"if ({row} >= {form.rows}) return;")
         self.row = row
         self.bases = self._bases()
-        self.base_texts: dict[int, str] = {}
         for op in form.prologue:
             self._row_op(op)
         for phase in form.phases:

@@ -87,7 +87,6 @@ class TritonLanguage(Language):
         "floor": "tl.floor({0})",
         "ceil": "tl.ceil({0})",
         "rint": "libdevice.rint({0})",
-        "trunc": "libdevice.trunc({0})",
         "round_bf16": "{0}.to(tl.bfloat16).to(tl.float32)",
         "round_f16": "{0}.to(tl.float16).to(tl.float32)",
         "bits": "{0}.to(tl.uint32, bitcast=True)",
@@ -96,8 +95,7 @@ class TritonLanguage(Language):
         "shr": "{0} >> {1}",
         "band": "{0} & {1}",
         "bor": "{0} | {1}",
-        "to_bool": "{0} != 0",
-        **{f"to_{register}": f"{{0}}.to({name})" for register, name in TYPES.items()},
+        **{f"to_{held}": f"{{0}}.to({name})" for held, name in TYPES.items() if held != "bool"},
     }
 
     HELPERS: Mapping[str, str] = {

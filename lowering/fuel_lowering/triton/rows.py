@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.layout import Layout
-from fuel_lowering.forms import Phase, Reduction, RowForm
+from fuel_lowering.forms import Phase, Reduction, RowForm, identity
 from fuel_lowering.indexing import needs_64_bits
 from fuel_lowering.kernels import DeviceKernel
 from fuel_lowering.runs import Emitted, EmittedLaunch
@@ -148,7 +148,7 @@ def _partials(form: RowForm, tiling: Tiling) -> list[tuple[str, int]]:
     for phase in form.phases:
         for reduction in phase.reductions:
             found.append((_register(form, reduction), form.rows * tiling.splits))
-            if _is_argument(reduction):
+            if reduction.is_argument:
                 found.append((INDEX, form.rows * tiling.splits))
     return found
 
@@ -163,16 +163,8 @@ def _register(form: RowForm, reduction: Reduction) -> str:
     return REGISTERS[_accumulator(form, reduction).name]
 
 
-def _neutral(form: RowForm, reduction: Reduction) -> np.ndarray[Any, Any]:
-    """What changes nothing."""
-    held = dtypes.BY_NAME[_register(form, reduction)]
-    if reduction.combine in ("sum", "mean"):
-        return np.zeros((), held.numpy)
-    is_max = reduction.combine.endswith("max")
-    if held.is_float:
-        return np.array(-np.inf if is_max else np.inf, held.numpy)
-    limits = np.iinfo(held.numpy)
-    return np.array(limits.min if is_max else limits.max, held.numpy)
+def _identity(form: RowForm, reduction: Reduction) -> np.ndarray[Any, Any]:
+    return identity(reduction.combine, dtypes.BY_NAME[_register(form, reduction)])
 
 
 class RowWriter(KernelWriter):
@@ -292,10 +284,10 @@ class RowWriter(KernelWriter):
         if not self._is_block(reduction.source):
             text = f"tl.broadcast_to({text}, {shape})"
         if self.columns.mask:
-            neutral = LANGUAGE.literal(_neutral(self.rows_form, reduction), value.register)
+            neutral = LANGUAGE.literal(_identity(self.rows_form, reduction), value.register)
             text = f"tl.where({self.columns.mask}, {text}, {neutral})"
         name = text if text.isidentifier() else self.let("part", text)
-        if not _is_argument(reduction):
+        if not reduction.is_argument:
             return (name,)
         return name, self.let("index", f"c + tl.zeros({shape}, {self.index})")
 
@@ -330,9 +322,9 @@ class RowWriter(KernelWriter):
     def begin_reduction(self, reduction: Reduction) -> tuple[str, ...]:
         """Accumulators for the elements of a block."""
         type = TYPES[_register(self.rows_form, reduction)]
-        number = _number(_neutral(self.rows_form, reduction))
+        number = _number(_identity(self.rows_form, reduction))
         running = self.let("running", f"tl.full({self.shape}, {number}, {type})")
-        if not _is_argument(reduction):
+        if not reduction.is_argument:
             return (running,)
         last = np.iinfo(np.int64 if self.wide else np.int32).max
         return running, self.let("running_index", f"tl.full({self.shape}, {last}, {self.index})")
@@ -340,7 +332,7 @@ class RowWriter(KernelWriter):
     def accumulate(
         self, reduction: Reduction, running: Sequence[str], found: Sequence[str]
     ) -> None:
-        if _is_argument(reduction):
+        if reduction.is_argument:
             values = ", ".join((*running, *found))
             self.line(f"{', '.join(running)} = {reduction.combine}({values})")
             return
@@ -352,7 +344,7 @@ class RowWriter(KernelWriter):
         """The result along the columns of a block, for each row."""
         combine = reduction.combine
         name = f"row_{combine}"
-        if _is_argument(reduction):
+        if reduction.is_argument:
             names = self.code.fresh(name.replace("arg", "")), self.code.fresh(name)
             pair = f"({', '.join(blocks)})"
             self.line(f"{', '.join(names)} = tl.reduce({pair}, 1, {combine}, keep_dims=True)")
@@ -368,11 +360,11 @@ class RowWriter(KernelWriter):
         """The result of a reduction, in its own element type."""
         code, hint = self.code, reduction.result.name_hint or "row"
         code.hint = hint
-        if _is_argument(reduction):
+        if reduction.is_argument:
             return code.let(f"{found[1]}.to(tl.uint32)", UI32, hint)
         value = Term(found[0], _accumulator(self.rows_form, reduction))
         if self.rows_form.dtype(reduction.result) == MASK:
-            return code.into(value, MASK)
+            return code.compare("ne", value, 0)
         if reduction.combine == "mean":
             value = code.apply("div", value, code.number(self.rows_form.columns, value))
         return code.settle(value) if reduction.combine in ("sum", "mean") else value
@@ -456,12 +448,12 @@ class SplitWriter(RowWriter):
         inside = self.in_splits
         at = Access(f"r * {self.tiling.splits} + split", conjunction([self.rows.mask, inside]))
         blocks: list[str] = []
-        for index in range(1 + _is_argument(reduction)):
+        for index in range(1 + reduction.is_argument):
             slot = self._next_partial()
             dtype = dtypes.BY_NAME[self.slots[slot].dtype]
             term = self.load(slot, at, dtype, "partial")
             if inside:
-                neutral = np.iinfo(np.int64).max if index else _neutral(self.rows_form, reduction)
+                neutral = np.iinfo(np.int64).max if index else _identity(self.rows_form, reduction)
                 text = LANGUAGE.literal(np.array(neutral, dtype.numpy), term.register)
                 term = self.code.let(f"tl.where({inside}, {term.text}, {text})", dtype, "partial")
             blocks.append(term.text)
@@ -472,10 +464,6 @@ INDEX = "i64"
 """The element type of indices between launches."""
 
 PRIMITIVES = {"sum": "add", "mean": "add", "max": "maximum", "min": "minimum"}
-
-
-def _is_argument(reduction: Reduction) -> bool:
-    return reduction.combine.startswith("arg")
 
 
 def _number(value: np.ndarray[Any, Any]) -> str:

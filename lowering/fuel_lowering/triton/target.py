@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from fuel_lowering.printing import device_run_text, runs_of, with_runs
+from fuel_lowering.printing import print_runs
 from fuel_lowering.triton.lower import lower_run
 
 
@@ -25,7 +25,4 @@ class TritonTarget(Target):
     name = "fuel-triton"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        texts = [
-            device_run_text(lower_run(run, entry)) for entry, run in runs_of(with_runs(ctx, module))
-        ]
-        output.write("\n\n".join(texts))
+        print_runs(ctx, module, output, lower_run)

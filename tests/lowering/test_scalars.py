@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The primitives of scalar code: each language writes each of them, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuel_lowering.kompute import language as kompute
+from fuel_lowering.scalars import PRIMITIVES, REGISTERS, Language
+from fuel_lowering.triton import language as triton
+
+LANGUAGES = {
+    "triton": (triton.LANGUAGE, triton.TYPES),
+    "kompute": (kompute.GlslLanguage(), kompute.TYPES),
+}
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_language_writes_every_primitive_of_the_registers_that_it_has(name: str):
+    language, types = LANGUAGES[name]
+    missing = {f"to_{register}" for register in REGISTERS.values() if register not in types}
+    written = {key.partition(".")[0] for key in language.PRIMITIVES}
+    assert written == PRIMITIVES - missing
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_what_primitives_of_one_register_are_for_is_a_register(name: str):
+    language, types = LANGUAGES[name]
+    named = {key.partition(".")[2] for key in language.PRIMITIVES} - {""}
+    assert named <= set(types)
+    assert _fills_all(language)
+
+
+def _fills_all(language: Language) -> bool:
+    """Whether every format takes its operands, by number, from the first on."""
+    return all("{0}" in text for text in language.PRIMITIVES.values())
