@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, f64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, UnitAttr, f64
 from xdsl.ir import Attribute, SSAValue
 
 from fuel_dialect import dtypes
@@ -413,13 +413,14 @@ class Handle:
         target = extents("reduce_max_to", unpack(dims))
         return self.emit(reduction.ReduceMaxToOp, declared=(self._shaped(target),))
 
-    def matmul(self, other: Handle) -> Self:
+    def matmul(self, other: Handle, allow_tf32: bool = False) -> Self:
         """
         self @ other by the catalogue: [..., m, k] and [..., k, n] give [..., m, n].
 
         Batch dims are equal, or self's are multiples of other's (grouped heads); a rank-2
         operand is broadcast to the other's batch. Dtypes are equal, or f32 and bf16. For NumPy's
-        batch and rank-1 rules use the operator `@`.
+        batch and rank-1 rules use the operator `@`. `allow_tf32` lets tensor cores compute a
+        product of f32 from 10 bits of the mantissa of each factor.
         """
         self.require_same_graph("matmul", other)
         left, right = self.ndim, other.ndim
@@ -429,7 +430,9 @@ class Handle:
                 a = self.broadcast_to((*other.shape[:-2], *self.shape))
             elif right == 2 < left:
                 other = other.broadcast_to((*self.shape[:-2], *other.shape))
-            return type(self)(self.graph, a.emit(linear_algebra.MatmulOp, other).value)
+            rounding = UnitAttr() if allow_tf32 else None
+            product = a.emit(linear_algebra.MatmulOp, other, allow_tf32=rounding)
+            return type(self)(self.graph, product.value)
 
     def softmax_last_dim(self) -> Self:
         """The softmax along the last dim, of floats; a row of -inf alone is NaN."""

@@ -25,7 +25,7 @@ from fuel_dialect.errors import (
     UnsupportedDTypeForOp,
 )
 from fuel_dialect.layout import broadcast_shapes
-from fuel_dialect.ops import comparison, elementwise, linear_algebra, reduction, shape
+from fuel_dialect.ops import comparison, elementwise, reduction, shape
 from fuel_dialect.ops.base import FuelOp, integer
 from fuel_dialect.promotion import (
     Number,
@@ -751,12 +751,16 @@ def concat(tensors: Sequence[Operand], axis: SupportsIndex | None = 0) -> Tensor
         return first.emit(shape.ConcatOp, *rest, dim=integer(dim))
 
 
-def matmul(a: Tensor | np.ndarray[Any, Any], b: Tensor | np.ndarray[Any, Any]) -> Tensor:
+def matmul(
+    a: Tensor | np.ndarray[Any, Any],
+    b: Tensor | np.ndarray[Any, Any],
+    allow_tf32: bool = False,
+) -> Tensor:
     """
     a @ b by NumPy's rules: batch dims broadcast, a rank-1 operand is a row or a column.
 
     Dtypes promote. Raises `ShapeError` for rank 0, "inner dim mismatch" and "incompatible
-    shapes". Grouped heads are for the method `matmul`.
+    shapes". Grouped heads are for the method `matmul`, which says what `allow_tf32` does.
     """
     graph = _graph_of("matmul", (a, b))
     with graph.trace.editing():
@@ -767,7 +771,7 @@ def matmul(a: Tensor | np.ndarray[Any, Any], b: Tensor | np.ndarray[Any, Any]) -
         columns = right.astype(dtype) if right.ndim > 1 else right.astype(dtype).unsqueeze(1)
         batch = broadcast_shapes("matmul", rows.shape[:-2], columns.shape[:-2])
         rows = rows.spread((*batch, *rows.shape[-2:]))
-        product = rows.emit(linear_algebra.MatmulOp, columns.spread((*batch, *columns.shape[-2:])))
+        product = rows.matmul(columns.spread((*batch, *columns.shape[-2:])), allow_tf32)
         product = product if right.ndim > 1 else product.squeeze(-1)
         return product if left.ndim > 1 else product.squeeze(-1 if right.ndim == 1 else -2)
 

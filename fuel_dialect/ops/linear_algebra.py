@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 
 from fuel_dialect import dtypes
@@ -28,6 +35,8 @@ class MatmulOp(FuelOp):
     Dtypes are equal, or A is f32 and B bf16 (the result is f32). Ranks are equal. Each batch
     dim of A equals B's or is a larger multiple of it: entry h of A then meets entry
     h // (A / B) of B, as in grouped-query attention. bf16 and f16 accumulate in f32.
+    `allow_tf32` lets a target round the factors of an f32 product to 10 bits of mantissa, for
+    tensor cores; without it all bits count.
     """
 
     name = "fuel.matmul"
@@ -35,6 +44,7 @@ class MatmulOp(FuelOp):
     lhs = operand_def(ANY_TENSOR)
     rhs = operand_def(ANY_TENSOR)
     result = result_def(ANY_TENSOR)
+    allow_tf32 = opt_prop_def(UnitAttr)
 
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
 
@@ -49,6 +59,8 @@ class MatmulOp(FuelOp):
     ) -> Sequence[AnyTensor]:
         lhs, rhs = operands
         _check_dtypes(lhs, rhs)
+        if properties.get("allow_tf32") is not None and dtypes.of_type(lhs).name != "f32":
+            raise DTypeError(f"matmul: allow_tf32 is for products of f32, not of {lhs}")
         a, b = lhs.get_shape(), rhs.get_shape()
         if len(a) < 2 or len(b) < 2:
             raise ShapeError(f"matmul: needs rank >= 2, got {list(a)} and {list(b)}")

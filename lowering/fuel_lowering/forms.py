@@ -210,7 +210,8 @@ class MatmulForm(Form):
 
     `batch` are the extents of the batch axes; `lhs` and `rhs` lie over (*batch, m, k) and
     (*batch, k, n). `ops` are over `shape`, which has as many elements as (*batch, m, n), in the
-    same order. The product accumulates in `accumulator`.
+    same order. The product accumulates in `accumulator`; of f32, its factors may be rounded if
+    `allow_tf32`.
     """
 
     shape: tuple[int, ...] = ()
@@ -221,6 +222,7 @@ class MatmulForm(Form):
     k: int = 0
     lhs: Load | None = None
     rhs: Load | None = None
+    allow_tf32: bool = False
 
     @property
     def accumulator(self) -> DType:
@@ -499,6 +501,7 @@ def _matmul_form(kernel: KernelOp, name: str) -> MatmulForm:
     (product,) = (op for op in form.ops if isinstance(op, MatmulOp))
     form.ops.remove(product)
     form.product = product.result
+    form.allow_tf32 = product.allow_tf32 is not None
     form.shape = tuple(tensor_type(product.result).get_shape())
     lhs, rhs = (form.loads[v] for v in (product.lhs, product.rhs))
     form.lhs, form.rhs, form.batch = _batched(lhs, rhs)

@@ -18,9 +18,11 @@ from hypothesis.extra.numpy import (
     broadcastable_shapes,
     mutually_broadcastable_shapes,
 )
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 
 import fuel_dialect as fuel
 from fuel_dialect import dtypes
+from fuel_dialect.context import make_context
 from fuel_dialect.promotion import promote, weak
 from fuel_dialect.reference.interpreter import evaluate
 
@@ -444,6 +446,17 @@ def test_matmul_operator_is_numpys(data):
     right = data.draw(st.sampled_from([(k,), (*batch.input_shapes[1], k, n)]))
     a, b = data.draw(numbers("f64", left)), data.draw(numbers("f32", right))
     np.testing.assert_array_equal(call(operator.matmul, a, b), a @ b)
+
+
+def test_a_product_may_be_allowed_to_round_its_factors(g):
+    x = g.input((2, 3, 4), "f32")
+    w = g.input((4, 5), "f32")
+    module = g.build(fuel.matmul(x, w, allow_tf32=True), x.matmul(w, allow_tf32=True), x @ w)
+    assert str(module).count("{allow_tf32}") == 2
+    canonical = module.clone()
+    CommonSubexpressionElimination().apply(make_context(), canonical)
+    assert str(canonical).count("{allow_tf32}") == 1, "a rounded product is no exact one"
+    assert str(canonical).count("fuel.matmul") == 2
 
 
 def test_matmul_operator_errors(g):

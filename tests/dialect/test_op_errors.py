@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, UnitAttr
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
 
@@ -251,6 +251,12 @@ def test_matmul():
     ):
         with pytest.raises(error, match=f"matmul: {words}"):
             make("matmul", *operands)
+    tf32 = UnitAttr()
+    assert result("matmul", t(2, 3), t(3, 4, dtype="bf16"), allow_tf32=tf32) == t(2, 4)
+    with pytest.raises(
+        DTypeError, match=r"matmul: allow_tf32 is for products of f32, not of .*f64"
+    ):
+        make("matmul", t(2, 3, dtype="f64"), t(3, 4, dtype="f64"), allow_tf32=tf32)
 
 
 def test_indexing():

@@ -256,20 +256,16 @@ def test_equal_kernels_of_a_run_are_one():
     assert len(run.kernels) == 1
 
 
-PRODUCT = (
-    "%x: tensor<64x64xf32>, %y: tensor<64x64xf32>",
-    "tensor<64x64xf32>",
-    "%z = fuel.matmul %x, %y : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>\n"
-    "func.return %z : tensor<64x64xf32>",
-)
-
-
-def test_products_of_f32_keep_all_bits_unless_asked():
-    (exact,) = kernels(*PRODUCT)
-    (fast,) = kernels(*PRODUCT, TritonEmitter(allow_tf32=True))
-    assert 'input_precision="ieee"' in exact.source
-    assert 'input_precision="tf32"' in fast.source
-    check_compiles([fast], 90)
+@pytest.mark.parametrize(("given", "wanted"), [("", "ieee"), (" {allow_tf32}", "tf32")])
+def test_products_of_f32_keep_all_bits_unless_asked(given: str, wanted: str):
+    (kernel,) = kernels(
+        "%x: tensor<64x64xf32>, %y: tensor<64x64xf32>",
+        "tensor<64x64xf32>",
+        f"%z = fuel.matmul %x, %y{given} : tensor<64x64xf32>, tensor<64x64xf32>"
+        " -> tensor<64x64xf32>\nfunc.return %z : tensor<64x64xf32>",
+    )
+    assert f'input_precision="{wanted}"' in kernel.source
+    check_compiles([kernel], 90)
 
 
 def test_a_storage_type_is_refused():

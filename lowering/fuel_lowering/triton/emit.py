@@ -17,13 +17,8 @@ from fuel_lowering.triton.source import POINTEES
 
 @dataclass(frozen=True)
 class TritonEmitter:
-    """
-    Writes Triton kernels.
+    """Writes Triton kernels."""
 
-    `allow_tf32` lets products of f32 use the tensor cores, which keep 10 bits of each factor.
-    """
-
-    allow_tf32: bool = False
     target: str = "triton"
 
     def emit(self, form: Form) -> Emitted:
@@ -40,6 +35,6 @@ class TritonEmitter:
         if isinstance(form, RowForm):
             return emit_rows(form)
         if isinstance(form, MatmulForm):
-            return emit_matmul(form, "tf32" if self.allow_tf32 else "ieee")
+            return emit_matmul(form)
         assert isinstance(form, ScanForm)
         return emit_scan(form)

@@ -58,7 +58,7 @@ GROUP = 8
 """Tiles in one column that run together, since they read the same columns of the right operand."""
 
 
-def kind_of(form: MatmulForm, precision: Literal["ieee", "tf32"]) -> Kind:
+def kind_of(form: MatmulForm) -> Kind:
     """How a product is computed. Factors of f32 and bf16 meet as f32."""
     accumulator = form.accumulator
     if accumulator.is_integer:
@@ -66,7 +66,9 @@ def kind_of(form: MatmulForm, precision: Literal["ieee", "tf32"]) -> Kind:
     if accumulator.name == "f64":
         return "double"
     assert form.lhs is not None
-    return "half" if _dtype(form, form.lhs).bits == 16 else precision
+    if _dtype(form, form.lhs).bits == 16:
+        return "half"
+    return "tf32" if form.allow_tf32 else "ieee"
 
 
 def tile_of(form: MatmulForm, kind: Kind) -> Tile:
@@ -83,12 +85,12 @@ def tile_of(form: MatmulForm, kind: Kind) -> Tile:
     return replace(tile, m=m, n=n, k=k)
 
 
-def emit_matmul(form: MatmulForm, precision: Literal["ieee", "tf32"]) -> Emitted:
+def emit_matmul(form: MatmulForm) -> Emitted:
     """One kernel, one launch; none where the result has no element."""
     batch = prod(form.batch)
     if not batch * form.m * form.n:
         return Emitted((), ())
-    kind = kind_of(form, precision)
+    kind = kind_of(form)
     tile = tile_of(form, kind)
     kernel, slots = MatmulWriter(form, kind, tile).write()
     programs = batch * -(-form.m // tile.m) * -(-form.n // tile.n)

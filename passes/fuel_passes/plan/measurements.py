@@ -86,8 +86,10 @@ def key_of(
 
 
 def _name(op: Operation) -> str:
-    """The mnemonic; of a scan with its length, which no shape of it need show."""
+    """The mnemonic, with what no shape need show: the length of a scan, a product's rounding."""
     name = op.name.removeprefix("fuel.")
+    if isinstance(op, MatmulOp) and op.allow_tf32 is not None:
+        return f"{name}[tf32]"
     return f"{name}[{op.steps}]" if isinstance(op, ScanOp) else name
 
 
