@@ -9,7 +9,7 @@ or reads what nothing wrote, is noticed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -94,11 +94,15 @@ def execute(
     lowered: DeviceRun, operands: Sequence[Array], weights: Mapping[str, Array], launcher: Launcher
 ) -> list[Array]:
     """The results of a run. Raises `IndexOutOfRange` as a device does."""
-    memory = [_memory(lowered, buffer, operands, weights) for buffer in lowered.buffers]
+    shared: dict[Hashable, Array] = {}
+    for buffer in reversed(lowered.buffers):
+        shared[_home(lowered, buffer)] = _memory(lowered, buffer, operands, weights)
+    memory = [shared[_home(lowered, buffer)] for buffer in lowered.buffers]
     before = [m.copy() for m in memory]
     launcher(lowered, [m[GUARD:-GUARD] for m in memory])
+    given = {("input", index) for _, index in lowered.reuses}
     for buffer, now, old in zip(lowered.buffers, memory, before, strict=True):
-        _check_kept(buffer, now, old)
+        _check_kept(now, old, 0 if (buffer.role, buffer.index) in given else buffer.bytes, buffer)
     status = [m for m, b in zip(memory, lowered.buffers, strict=True) if b.role == "status"]
     if status and (number := int(status[0][GUARD : GUARD + 4].view(np.int32)[0])):
         raise IndexOutOfRange(f"{lowered.checks[number - 1]}: an index is out of range")
@@ -109,6 +113,14 @@ def execute(
             whole = m[GUARD : GUARD + buffer.bytes].view(dtypes.of_type(type).numpy)
             found[buffer.index] = whole.reshape(type.get_shape()).copy()
     return [found[index] for index in range(len(lowered.outputs))]
+
+
+def _home(lowered: DeviceRun, buffer: Buffer) -> Hashable:
+    """What is equal for buffers that are one memory: those of a result, and of what it reuses."""
+    if buffer.role not in ("input", "output"):
+        return id(buffer)
+    taken = dict(lowered.reuses).get(buffer.index) if buffer.role == "output" else None
+    return (buffer.role, buffer.index) if taken is None else ("input", taken)
 
 
 def _memory(
@@ -132,12 +144,12 @@ def _memory(
     return memory
 
 
-def _check_kept(buffer: Buffer, now: Array, before: Array) -> None:
-    """Guards are as they were, and what is only read is."""
+def _check_kept(now: Array, before: Array, bytes: int, buffer: Buffer) -> None:
+    """Guards are as they were, and so many bytes of what is only read."""
     assert (now[:GUARD] == UNTOUCHED).all()
     assert (now[-GUARD:] == UNTOUCHED).all()
     if buffer.role in ("input", "constant", "weight"):
-        assert (now[: GUARD + buffer.bytes] == before[: GUARD + buffer.bytes]).all()
+        assert (now[: GUARD + bytes] == before[: GUARD + bytes]).all()
 
 
 # Triton, in its interpreter.
@@ -194,7 +206,8 @@ def _dispatch(lowered: DeviceRun, memory: Sequence[Array]) -> None:
     from fuel_runtime.devices.interface import BoundLaunch
 
     driver = vulkan_driver()
-    handles = [driver.allocate(max(bytes.size, 16)) for bytes in memory]
+    made = {bytes.ctypes.data: driver.allocate(max(bytes.size, 16)) for bytes in memory}
+    handles = [made[bytes.ctypes.data] for bytes in memory]
     for handle, bytes in zip(handles, memory, strict=True):
         driver.write(handle, bytes)
     loaded = [driver.load(kernel) for kernel in lowered.kernels]
@@ -213,7 +226,7 @@ def _dispatch(lowered: DeviceRun, memory: Sequence[Array]) -> None:
     for handle, bytes in zip(handles, memory, strict=True):
         driver.read(handle, bytes)
     driver.discard(recording)
-    for handle in handles:
+    for handle in made.values():
         driver.free(handle)
 
 

@@ -27,6 +27,8 @@ from fuel_dialect.ops import reduction
 from fuel_dialect.ops.base import AnyTensor, ConstOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.ops.memory import WriteOp
+from fuel_dialect.ops.shape import int_tuple
 from fuel_dialect.reference.precision import scalar
 from fuel_dialect.traits import (
     AlongAxesOp,
@@ -139,6 +141,19 @@ class MapForm(Form):
     """
 
     shape: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class PatchForm(MapForm):
+    """
+    A write into memory that the result takes over: one point for each element of the source.
+
+    `target` says where these lie in the result. Along the axis of a `WriteAtOp` they lie so many
+    places further as its position says.
+    """
+
+    write: WriteOp | None = None
+    target: Layout = field(default_factory=lambda: Layout.contiguous(()))
 
 
 @dataclass(frozen=True)
@@ -357,6 +372,26 @@ def _map_form(kernel: KernelOp, name: str) -> MapForm:
         if not op.has_trait(Elementwise) and not op.has_trait(Movement):
             raise LoweringError(f"{op.name}: no target writes a loop over elements for it")
     return form
+
+
+def patch_form(kernel: KernelOp, name: str) -> PatchForm | None:
+    """
+    The form of a kernel that is nothing but a write, for a result that lies where the destination
+    lay. None where another form has to do: a source without elements leaves only an index to check.
+    """
+    block = kernel.body.block
+    form = PatchForm(name, _arguments(kernel), _yielded(block))
+    _fill(form, block)
+    write = form.ops[0] if len(form.ops) == 1 else None
+    if not isinstance(write, WriteOp) or form.results != (write.result,):
+        return None
+    if not isinstance(write.input, BlockArgument):
+        return None
+    form.write, form.shape = write, tuple(tensor_type(write.source).get_shape())
+    steps = Layout.contiguous(tensor_type(write.input).get_shape()).strides
+    starts = zip(int_tuple(write.starts), steps, strict=True)
+    form.target = Layout(form.shape, steps, sum(start * step for start, step in starts))
+    return form if prod(form.shape) else None
 
 
 def _map_values(form: MapForm) -> list[SSAValue]:

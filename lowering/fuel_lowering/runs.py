@@ -27,7 +27,7 @@ from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.memory import IotaOp, WeightOp
 from fuel_dialect.targets.limits import MOST_LAUNCHES
 from fuel_dialect.traits import ChecksIndices, Leaf
-from fuel_lowering.forms import Form, form_of
+from fuel_lowering.forms import Form, PatchForm, form_of, patch_form
 from fuel_lowering.kernels import (
     Buffer,
     BufferRole,
@@ -85,6 +85,10 @@ class Emitter(Protocol):
 
     def emit(self, form: Form) -> Emitted:
         """The kernels of a form. Raises `LoweringError` for one that the target cannot run."""
+        ...
+
+    def patches(self, form: PatchForm) -> bool:
+        """Whether the target can write elements of the form's result and leave those between."""
         ...
 
 
@@ -236,7 +240,23 @@ class _Lowering:
             _Steps(self, kernel, scan).lower()
             return
         places = [self.places[v] for v in (*kernel.inputs, *kernel.outputs)]
-        self.launch(kernel, places, self.emit(kernel))
+        self.launch(kernel, places, self._patch(kernel) or self.emit(kernel))
+
+    def _patch(self, kernel: KernelOp) -> Emitted | None:
+        """The code of a write that touches what is written alone, if its result allows that."""
+        if len(kernel.outputs) != 1 or not self._lies_on_operand(kernel.outputs[0]):
+            return None
+        form = patch_form(kernel.clone(), kernel.label.data)
+        return self.emitter.emit(form) if form and self.emitter.patches(form) else None
+
+    def _lies_on_operand(self, result: SSAValue) -> bool:
+        """Whether a result has the very memory of the operand that it takes over."""
+        if result not in self.taken:
+            return False
+        own, taken = (self.buffers[self.places[v].buffer] for v in (result, self.taken[result]))
+        if taken.role == "input":
+            return own.role == "output" and self.run.reused().get(own.index) == taken.index
+        return own.role == taken.role == "output" and own.index == taken.index
 
     def emit(self, kernel: KernelOp, moving: _Moving | None = None) -> Emitted:
         """The code of a kernel whose operands move, or not."""

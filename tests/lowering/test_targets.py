@@ -41,7 +41,7 @@ from fuel_passes.pipeline import OptimizePass
 from op_samples import COMPUTING, Sample, samples_of, values
 from ops_on_arrays import arrays, floats, same_bits
 from programs import Program, programs
-from run_ops import assert_close, module_of, tolerance, types_of
+from run_ops import assert_close, module_of, runs_of, tolerance, types_of
 from targets import LAUNCHERS, run_on
 
 MARKS = {"kompute": [pytest.mark.needs_vulkan]}
@@ -315,6 +315,102 @@ def test_a_ring_takes_any_position_and_views_are_written_from_where_they_lie(tar
     for at in (0, 3, 5, 7, 2**31 + 1, 2**32 - 1):
         got = check(target, module, [*arrays, np.array(at, np.uint32)])
         assert same_bits(got[0][1:, at % 7], arrays[1][::-1].T[:, 0])
+
+
+# Writes in place.
+
+
+DONATED = """
+func.func @main(%x: tensor<3x10x{n}x{d}> {{fuel.donated}}, %s: tensor<{source}x{d}>,
+                %at: tensor<ui32>)
+    -> (tensor<3x10x{n}x{d}> {{fuel.aliases = 0 : i64}}) {{
+  %r = fuel.{op} : tensor<3x10x{n}x{d}>, {operand}
+  func.return %r : tensor<3x10x{n}x{d}>
+}}"""
+WRITES = {
+    "write_slice": ("2x3x{n}", "write_slice %x, %s {starts = array<i64: 1, 4, 0>}", ""),
+    "write_slice_doff": (
+        "2x3x{n}",
+        "write_slice_doff %x, %s, %at {starts = array<i64: 1, 0, 0>, axis = 1 : i64}",
+        ", tensor<ui32>",
+    ),
+    "write_slice_rotating": (
+        "2x3x{n}",
+        "write_slice_rotating %x, %s, %at "
+        "{starts = array<i64: 1, 0, 0>, axis = 1 : i64, modulus = 9 : i64}",
+        ", tensor<ui32>",
+    ),
+}
+
+
+def donated(op: str, dtype: str, last: int) -> ModuleOp:
+    """A write of [2, 3, last] into a donated [3, 10, last]."""
+    source, text, position = WRITES[op]
+    source = source.format(n=last)
+    operand = f"tensor<{source}x{dtype}>{position}"
+    return parse_module(DONATED.format(n=last, d=dtype, source=source, op=text, operand=operand))
+
+
+@each_target
+@pytest.mark.parametrize("op", WRITES)
+@pytest.mark.parametrize("last", [1, 3, 4])
+def test_a_write_into_a_donated_array_touches_what_is_written_alone(
+    op: str, last: int, target: str
+):
+    """For the types of all widths; elements are written alone where they are whole words."""
+    for dtype in declared(target):
+        module = donated(op, dtype, last)
+        x, s = values(dtype, (3, 10, last)), values(dtype, (2, 3, last))
+        for at in (0, 3, 7, 8, 2**32 - 1):
+            if op != "write_slice_rotating" and at > 7:
+                continue
+            check(target, module, [x, s, np.array(at, np.uint32)])
+
+
+@each_target
+@pytest.mark.parametrize("op", WRITES)
+def test_a_write_into_a_donated_array_is_as_large_as_what_is_written(op: str, target: str):
+    _, lower = LAUNCHERS[target]()
+    (run,) = runs_of(optimized(donated(op, "f32", 4096)))
+    lowered = lower(run, "main")
+    (launch,) = lowered.launches
+    (kernel,) = lowered.kernels
+    block = 1024 if target == "triton" else 256
+    assert launch.grid == (-(-2 * 3 * 4096 // block), 1, 1)
+    written = [p for p in kernel.parameters if p.writes and p.elements > 1]
+    assert [p.elements for p in written] == [3 * 10 * 4096]
+    read = [lowered.buffers[b].role for b in launch.buffers]
+    assert read.count("output") == 1
+    assert lowered.reuses == ((0, 0),)
+
+
+@each_target
+def test_a_donated_array_is_left_as_it_was_by_a_write_out_of_range(target: str):
+    module = optimized(donated("write_slice_doff", "f32", 4))
+    x, s = values("f32", (3, 10, 4)), values("f32", (2, 3, 4))
+    for at in (8, 2**31, 2**32 - 1):
+        with pytest.raises(IndexOutOfRange, match="write_slice_doff"):
+            run_on(target, module, [x, s, np.array(at, np.uint32)])
+
+
+@each_target
+def test_one_write_after_another_into_a_donated_array(target: str):
+    """The second takes over what the first has made; of a constant, and of a view."""
+    module = parse_module("""
+func.func @main(%x: tensor<4x6xf32> {fuel.donated}, %s: tensor<3x2xf32>)
+    -> (tensor<4x6xf32> {fuel.aliases = 0 : i64}) {
+  %c = fuel.const 2.5 : f32 -> tensor<4x1xf32>
+  %a = fuel.write_slice %x, %c {starts = array<i64: 0, 5>} : tensor<4x6xf32>, tensor<4x1xf32>
+  %t = fuel.transpose %s : tensor<3x2xf32> -> tensor<2x3xf32>
+  %b = fuel.write_slice %a, %t {starts = array<i64: 2, 1>} : tensor<4x6xf32>, tensor<2x3xf32>
+  func.return %b : tensor<4x6xf32>
+}""")
+    x, s = floats("f32", (4, 6)), floats("f32", (3, 2), 1)
+    (got,) = check(target, module, [x, s])
+    want = x.copy()
+    want[:, 5] = 2.5
+    want[2:, 1:4] = s.T
+    assert same_bits(got, want)
 
 
 # Long rows, and many.

@@ -8,9 +8,10 @@ from math import prod
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.forms import Form, MapForm, MatmulForm, RowForm, ScanForm
+from fuel_lowering.forms import Form, MapForm, MatmulForm, PatchForm, RowForm, ScanForm
 from fuel_lowering.kompute.map import emit_map
 from fuel_lowering.kompute.matmul import Matmul
+from fuel_lowering.kompute.patch import can_patch, emit_patch
 from fuel_lowering.kompute.rows import emit_rows
 from fuel_lowering.kompute.scan import emit_scan
 from fuel_lowering.kompute.shader import check_dtype
@@ -26,12 +27,18 @@ class KomputeEmitter:
     tuning: Tuning = CPU
     target: str = "kompute"
 
+    def patches(self, form: PatchForm) -> bool:
+        """No part of a 32-bit word is written alone."""
+        return can_patch(form)
+
     def emit(self, form: Form) -> Emitted:
         """The kernels of a form. Raises `LoweringError`."""
         for argument in form.arguments:
             check_dtype(dtypes.of_type(argument), form.name)
         for value in form.results:
             check_dtype(form.dtype(value), form.name)
+        if isinstance(form, PatchForm):
+            return emit_patch(form)
         if isinstance(form, MapForm):
             return emit_map(form)
         if isinstance(form, RowForm):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.forms import Form, MapForm, MatmulForm, RowForm, ScanForm
+from fuel_lowering.forms import Form, MapForm, MatmulForm, PatchForm, RowForm, ScanForm
 from fuel_lowering.runs import Emitted
 from fuel_lowering.triton.map import emit_map
 from fuel_lowering.triton.matmul import emit_matmul
@@ -20,6 +20,10 @@ class TritonEmitter:
     """Writes Triton kernels."""
 
     target: str = "triton"
+
+    def patches(self, form: PatchForm) -> bool:
+        """Every element of memory can be written alone."""
+        return True
 
     def emit(self, form: Form) -> Emitted:
         """The kernels of a form. Raises `LoweringError` for an element type Triton lacks."""

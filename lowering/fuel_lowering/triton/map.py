@@ -14,7 +14,7 @@ from fuel_dialect.ops.indexing import IndexingOp, IndexSelectOp
 from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceOp, WriteSliceRotatingOp
 from fuel_dialect.ops.shape import ConcatOp, int_tuple
 from fuel_dialect.traits import Movement
-from fuel_lowering.forms import MapForm
+from fuel_lowering.forms import MapForm, PatchForm
 from fuel_lowering.indexing import needs_64_bits
 from fuel_lowering.runs import CHECK, Emitted, EmittedLaunch
 from fuel_lowering.scalars import Term
@@ -42,7 +42,7 @@ def emit_map(form: MapForm) -> Emitted:
     points = prod(form.shape)
     if not points:
         return Emitted((), ())
-    writer = MapWriter(form)
+    writer = PatchWriter(form) if isinstance(form, PatchForm) else MapWriter(form)
     kernel, slots = writer.write()
     grid = (-(-points // writer.block_size), 1, 1)
     return Emitted((kernel,), (EmittedLaunch(0, slots, (), grid),))
@@ -63,6 +63,12 @@ class MapWriter(KernelWriter):
 
     def write(self):
         self.axis = point_axis(self, self.block_size, self.count)
+        self.body()
+        warps = max(1, min(4, self.block_size // WARP_POINTS))
+        return self.finish((("num_warps", warps),))
+
+    def body(self) -> None:
+        """What is computed for each point, and stored."""
         for op in self.form.ops:
             if op.has_trait(Movement):
                 self.values[op.results[0]] = MOVEMENTS[type(op)](self, op)
@@ -71,8 +77,6 @@ class MapWriter(KernelWriter):
         for number, value in enumerate(self.form.results):
             at = self.at(Layout.contiguous(self.shape), whole=True)
             self.store(self.result_slot(number), at, self.value(value))
-        warps = max(1, min(4, self.block_size // WARP_POINTS))
-        return self.finish((("num_warps", warps),))
 
     def at(self, layout: Layout, whole: bool = False) -> Access:
         """Where a layout over the shape lies."""
@@ -86,6 +90,38 @@ class MapWriter(KernelWriter):
         step, extent = row_major_strides(self.shape)[dim], self.shape[dim]
         text = self.axis.index if step == 1 else f"{self.axis.index} // {step}"
         return self.let("at", text if dim == 0 else f"{text} % {extent}")
+
+
+class PatchWriter(MapWriter):
+    """Writes the kernel of a `PatchForm`."""
+
+    def __init__(self, form: PatchForm):
+        super().__init__(form)
+        self.patch = form
+
+    def body(self) -> None:
+        write = self.patch.write
+        assert write is not None
+        target = self._moved(write) if isinstance(write, WriteAtOp) else self._fixed()
+        self.store(self.result_slot(0), target, self.value(write.source))
+
+    def _fixed(self) -> Access:
+        return self.at(self.patch.target, whole=True)
+
+    def _moved(self, write: WriteAtOp) -> Access:
+        """Where elements go, by the position that is known when the program runs."""
+        axis, target = int_value(write.axis), self.patch.target
+        step, steps = target.strides[axis], list(target.strides)
+        steps[axis] = 0
+        begin, fits = _begin(self, write)
+        place = f"{self.coordinate(axis)} + {begin}"
+        if isinstance(write, WriteSliceRotatingOp):
+            modulus, place = int_value(write.modulus), self.let("place", place)
+            place = f"tl.where({place} >= {modulus}, {place} - {modulus}, {place})"
+        place = self.let("place", place)
+        at = self.at(Layout(target.shape, tuple(steps), target.offset))
+        moved = f"{at.offset} + {place} * {step}" if step != 1 else f"{at.offset} + {place}"
+        return Access(moved.removeprefix("0 + "), at.mask) & self.axis.mask & fits
 
 
 def point_axis(writer: KernelWriter, block: int, points: int) -> Axis:
@@ -217,24 +253,30 @@ def _written(writer: MapWriter, op: Operation) -> Term:
 
 def _along_axis(writer: MapWriter, op: WriteAtOp, axis: int, width: int) -> tuple[str, str]:
     """Which element of the source a point has along the axis, and the mask of where it has one."""
-    at, position = writer.coordinate(axis), writer.value(op.position)
-    index = "tl.int64" if writer.wide else "tl.int32"
-    begin = typed(position.text, position.register)
+    at = writer.coordinate(axis)
+    begin, fits = _begin(writer, op)
     if isinstance(op, WriteSliceRotatingOp):
         modulus = int_value(op.modulus)
-        begin = writer.let("begin", f"({begin}.to(tl.int64) % {modulus}).to({index})")
         place = f"tl.where({at} >= {begin}, {at} - {begin}, {at} - {begin} + {modulus})"
         place = writer.let("place", place)
         return place, f"({at} < {modulus}) & ({place} < {width})"
-    begin = writer.let(
-        "begin", f"{begin}.to(tl.int64) + tl.zeros(({writer.block_size},), tl.int64)"
-    )
-    last = writer.shape[axis] - width
-    fits = writer.let("fits", f"({begin} >= 0) & ({begin} <= {last})")
-    _tell(writer, fits)
-    begin = writer.let("begin", f"tl.where({fits}, {begin}, 0).to({index})")
     place = writer.let("place", f"{at} - {begin}")
     return place, f"{fits} & ({place} >= 0) & ({place} < {width})"
+
+
+def _begin(writer: MapWriter, op: WriteAtOp) -> tuple[str, str]:
+    """Where a source begins along the axis, and the mask of whether it fits; a ring has room."""
+    position = writer.value(op.position)
+    begin = f"{typed(position.text, position.register)}.to(tl.int64)"
+    index = "tl.int64" if writer.wide else "tl.int32"
+    if isinstance(op, WriteSliceRotatingOp):
+        return writer.let("begin", f"({begin} % {int_value(op.modulus)}).to({index})"), ""
+    begin = writer.let("begin", f"{begin} + tl.zeros(({writer.block_size},), tl.int64)")
+    axis = int_value(op.axis)
+    extent, width = (tensor_type(v).get_shape()[axis] for v in (op.input, op.source))
+    fits = writer.let("fits", f"({begin} >= 0) & ({begin} <= {extent - width})")
+    _tell(writer, fits)
+    return writer.let("begin", f"tl.where({fits}, {begin}, 0).to({index})"), fits
 
 
 def _source_at(writer: MapWriter, op: WriteOp, along: tuple[int, str] | None, inside: str) -> Term:
