@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -30,7 +32,7 @@ from fuel_dialect.targets.kompute import DESCRIPTION
 from fuel_dialect.targets.machine import Device, Topology, both_ways
 from fuel_dialect.traits import AlongAxesOp, Elementwise, Movement, RowWise
 from fuel_lowering.kompute.lower import lower_run
-from fuel_lowering.kompute.tuning import DeviceType
+from fuel_lowering.kompute.tuning import TUNINGS, DeviceType
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan.topology import STAMP, attribute_of
 from fuel_passes.strip_plan import StripPlanPass
@@ -449,3 +451,74 @@ def test_steps_that_begin_inside_a_word(dtype: str):
     want = evaluate(module, *arguments)
     for g, w in zip(got, want, strict=True):
         run_ops.assert_close(g, w, *max((1e-5, 1e-5), tolerance(*arguments)))
+
+
+# Rows that several workgroups read.
+
+
+SPLIT = """
+%m = fuel.mean_dim %x {{dim = {dim} : i64}} : {type} -> {column}
+%p = fuel.max_dim %x {{dim = {dim} : i64}} : {type} -> {column}
+%n = fuel.unsqueeze %m {{dim = {dim} : i64}} : {column} -> {kept}
+%w = fuel.broadcast_to %n : {kept} -> {type}
+%c = fuel.sub %x, %w : {type}
+%s = fuel.exp %c : {type}
+%t = fuel.sum_dim %s {{dim = {dim} : i64}} : {type} -> {column}
+%i = fuel.argmin_dim %c {{dim = {dim} : i64}} : {type} -> {places}
+func.return %p, %c, %t, %i : {column}, {type}, {column}, {places}"""
+
+
+@needs_vulkan
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize(("shape", "dim"), [((2, 5000), 1), ((1, 4097), 1), ((3001, 3), 0)])
+def test_rows_that_workgroups_share(shape: tuple[int, int], dim: int, dtype: str, kind: DeviceType):
+    """Two passes, results of rows and of elements after each, and the place of the least."""
+    column, kept = str(shape[1 - dim]), [*shape]
+    kept[dim] = 1
+    spelled = {
+        "type": f"tensor<{shape[0]}x{shape[1]}x{dtype}>",
+        "column": f"tensor<{column}x{dtype}>",
+        "kept": f"tensor<{kept[0]}x{kept[1]}x{dtype}>",
+        "places": f"tensor<{column}xui32>",
+    }
+    results = "({column}, {type}, {column}, {places})".format(**spelled)
+    body = SPLIT.format(dim=dim, **spelled)
+    module = planned(main(f"%x: {spelled['type']}", results, body))
+    x = floats(dtype, shape, 1, 0.5)
+    last = (slice(None), -2) if dim else (-2, slice(None))
+    x[last] = -9
+    few = replace(TUNINGS[kind], share=700, groups=16, row_elements=64)
+    with patch.dict(TUNINGS, {kind: few}):
+        (run,) = runs_of(module)
+        lowered = lower_run(run, "main", kind)
+        assert max(launch.grid[0] for launch in lowered.launches) >= 3 * int(column)
+        check(module, [x], kind)
+        x[:, 0] = np.nan
+        check(module, [x], kind)
+
+
+@needs_vulkan
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_row_of_masks_and_of_integers_that_workgroups_share(kind: DeviceType):
+    module = planned(
+        main(
+            "%x: tensor<20001xi1>, %y: tensor<20001xi8>",
+            "(tensor<i1>, tensor<i8>, tensor<i8>)",
+            """
+%a = fuel.max_all %x : tensor<20001xi1> -> tensor<i1>
+%b = fuel.sum_all %y : tensor<20001xi8> -> tensor<i8>
+%c = fuel.min_all %y : tensor<20001xi8> -> tensor<i8>
+func.return %a, %b, %c : tensor<i1>, tensor<i8>, tensor<i8>""",
+        )
+    )
+    y = np.random.default_rng(0).integers(-100, 100, 20001).astype(np.int8)
+    with patch.dict(TUNINGS, {kind: replace(TUNINGS[kind], share=700, groups=16, row_elements=64)}):
+        for one in (False, True):
+            x = np.zeros(20001, bool)
+            x[15_000] = one
+            want = evaluate(module, x, y)
+            runs = runs_of(module)
+            assert len(runs) == 1
+            got = execute(lower_run(runs[0], "main", kind), [x, y], {}, dispatch)
+            assert [g.item() for g in got] == [w.item() for w in want]

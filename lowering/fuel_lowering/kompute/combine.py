@@ -96,8 +96,8 @@ class Accumulator:
         name = "maximum" if self.combine == "max" else "minimum"
         return LANGUAGE.write(name, REGISTERS[self.dtype.name], [a, b])
 
-    def finish(self, columns: int) -> Term:
-        """The result for the row, the same in every invocation of the team."""
+    def gathered(self) -> tuple[str, str]:
+        """What the team has found together and, of an argument, where; until the next call."""
         shader = self.shader
         value, *others = self.values
         for number, other in enumerate(others, 1):
@@ -105,10 +105,19 @@ class Accumulator:
                 self._take(value, self.places[0], other, self.places[number])
             else:
                 shader.line(f"{value} = {self._combined(value, other)};")
+        place = self.places[0] if self.is_argument else ""
+        if self.team == 1:
+            return value, place
+        if not self.is_argument:
+            return f"{self._team_function()}({value})", ""
+        function = self._team_argument()
+        return f"shared_{self.type}[0]", f"{function}({value}, {place})"
+
+    def finish(self, columns: int) -> Term:
+        """The result for the row, the same in every invocation of the team."""
+        shader, (value, place) = self.shader, self.gathered()
         if self.is_argument:
-            return self._argument(value, self.places[0])
-        if self.team > 1:
-            value = f"{self._team_function()}({value})"
+            return shader.code.let(place, self.result, self.hint)
         total = shader.code.let(value, self.dtype, self.hint)
         if self.combine == "mean":
             total = shader.code.apply("div", total, shader.code.number(columns, self.dtype))
@@ -120,12 +129,6 @@ class Accumulator:
         if self.result.name == "i1":
             return code.compare("ne", total, 0)
         return code.settle(code.into(total, self.result))
-
-    def _argument(self, value: str, place: str) -> Term:
-        shader = self.shader
-        if self.team > 1:
-            place = f"{self._team_argument()}({value}, {place})"
-        return shader.code.let(place, self.result, self.hint)
 
     # Functions.
 

@@ -54,7 +54,7 @@ def emit_map(form: MapForm) -> Emitted:
     writer.write()
     kernel = writer.shader.kernel()
     groups = -(-prod(form.shape) // (QUAD * LOCAL))
-    return writer.outputs.finish(kernel, writer.shader.launch(0, groups))
+    return writer.outputs.finish([kernel], [writer.shader.launch(0, groups)])
 
 
 @dataclass(frozen=True)

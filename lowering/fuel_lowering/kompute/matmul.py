@@ -144,7 +144,7 @@ class Matmul:
         self._finish(len(launches) > 1)
         kernel = self.shader.kernel()
         every = [self._launch(first, last) for first, last in launches]
-        return self.outputs.finish(kernel, *every)
+        return self.outputs.finish([kernel], every)
 
     def chunks(self) -> list[tuple[int, int]]:
         """The ranges of k, one for each launch."""

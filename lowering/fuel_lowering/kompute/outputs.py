@@ -8,6 +8,7 @@ result writes a word for each element to a temporary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -72,9 +73,9 @@ class Outputs:
             return f"int({term.text})"
         return term.text
 
-    def finish(self, kernel: DeviceKernel, *launches: EmittedLaunch) -> Emitted:
-        """The kernel and its launches, and then what packs."""
-        kernels, every = [kernel], list(launches)
+    def finish(self, written: Sequence[DeviceKernel], launches: Sequence[EmittedLaunch]) -> Emitted:
+        """Kernels and their launches, and then what packs."""
+        kernels, every = list(written), list(launches)
         for number, slot in self.unpacked.items():
             packing, launch = _packing(self.shader.form, number, slot)
             every.append(replace(launch, kernel=len(kernels)))

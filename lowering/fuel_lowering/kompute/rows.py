@@ -9,36 +9,72 @@ shared memory. What is written once for a row and is packed goes to a buffer of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
+from fuel_dialect import dtypes
+from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_lowering.forms import Phase, Reduction, RowForm
 from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kernels import DeviceKernel
 from fuel_lowering.kompute.combine import Accumulator
 from fuel_lowering.kompute.outputs import Outputs
-from fuel_lowering.kompute.shader import QUAD, Memory, Shader, hint_of, read_memory, shape_text
+from fuel_lowering.kompute.shader import (
+    QUAD,
+    Memory,
+    Shader,
+    hint_of,
+    read_memory,
+    register_dtype,
+    shape_text,
+)
 from fuel_lowering.kompute.tuning import LARGEST_TEAM, MOST_TRIPS, Tuning
-from fuel_lowering.runs import Emitted
+from fuel_lowering.runs import Emitted, EmittedLaunch
 from fuel_lowering.scalars import Term
 
 ROWS_OF_GROUP = 64
 """Rows of a workgroup where each has an invocation of its own."""
+
+ALIGNED = 1024
+"""What shares of a row begin at a multiple of."""
+
+
+PLACE = dtypes.BY_NAME["ui32"]
+"""The element type of the place of an argument."""
 
 
 def emit_rows(form: RowForm, tuning: Tuning) -> Emitted:
     """The kernel of a form, and those that pack its results; none where there are no rows."""
     if not form.rows:
         return Emitted((), ())
-    return _Rows(form, tuning).emit()
+    share = share_of(form, tuning)
+    if share < form.columns:
+        return _emit_split(form, tuning, share)
+    rows = _Rows(form, tuning, form.columns)
+    kernel, launch = rows.write()
+    return rows.outputs.finish([kernel], [launch])
 
 
-def team_of(form: RowForm, lanes: int, tuning: Tuning) -> int:
-    """How many invocations share a row: one if rows are short, a power of two."""
-    columns = form.columns
+def share_of(form: RowForm, tuning: Tuning) -> int:
+    """
+    How much of a row a workgroup reads: less than all where rows are few and long, but enough for
+    all of its invocations.
+    """
+    splits = min(form.columns // tuning.share, tuning.groups // form.rows)
+    if splits < 2:
+        return form.columns
+    share = -(-form.columns // splits)
+    share = -(-share // ALIGNED) * ALIGNED
+    return share if share > tuning.row_elements else form.columns
+
+
+def team_of(form: RowForm, columns: int, lanes: int, tuning: Tuning) -> int:
+    """How many invocations share `columns` of a row: one if they are few, a power of two."""
     turns = -(-columns // lanes)
     passes = len(form.phases)
     team = 1
@@ -57,16 +93,21 @@ def team_of(form: RowForm, lanes: int, tuning: Tuning) -> int:
 
 
 class _Rows:
-    def __init__(self, form: RowForm, tuning: Tuning):
+    """Writes the kernel of a form, or of one pass of it over `share` columns of each row."""
+
+    def __init__(self, form: RowForm, tuning: Tuning, share: int, outputs: Outputs | None = None):
         self.form = form
+        self.share = share
         self.loads = self._full_loads()
         self._merge()
         is_even = len(self.columns) == 1 and self.columns[0] % QUAD == 0
         self.lanes = QUAD if is_even else 1
-        self.team = team_of(form, self.lanes, tuning)
+        self.team = team_of(form, share, self.lanes, tuning)
         local = self.team if self.team > 1 else ROWS_OF_GROUP
         self.shader = Shader(form, self._title(), (local, 1))
-        self.outputs = Outputs(self.shader)
+        self.outputs = outputs or Outputs(self.shader)
+        self.outputs.shader = self.shader
+        self.first, self.last = "0", str(form.columns)
         self.values: dict[SSAValue, Term] = {}
 
     def _title(self) -> list[str]:
@@ -108,7 +149,8 @@ class _Rows:
 
     # Text.
 
-    def emit(self) -> Emitted:
+    def write(self) -> tuple[DeviceKernel, EmittedLaunch]:
+        """The kernel and its launch."""
         shader, form = self.shader, self.form
         row = shader.code.fresh("row")
         if self.team > 1:
@@ -124,7 +166,7 @@ class _Rows:
             self._phase(phase)
         kernel = shader.kernel()
         groups = form.rows if self.team > 1 else -(-form.rows // ROWS_OF_GROUP)
-        return self.outputs.finish(kernel, shader.launch(0, groups))
+        return kernel, shader.launch(0, groups)
 
     def _bases(self) -> list[str]:
         texts = coordinates(self.row, self.rows, "/")
@@ -148,12 +190,12 @@ class _Rows:
             value = self.form.results[number]
             self._store_row(number, self._row_value(value))
 
-    def _accumulator(self, reduction: Reduction) -> Accumulator:
+    def _accumulator(self, reduction: Reduction, lanes: int | None = None) -> Accumulator:
         source = self.form.dtype(reduction.source)
         result = self.form.dtype(reduction.result)
         hint = hint_of(reduction.result, reduction.combine)
         return Accumulator(
-            self.shader, reduction.combine, source, result, self.lanes, self.team, hint
+            self.shader, reduction.combine, source, result, lanes or self.lanes, self.team, hint
         )
 
     def _pass(self, phase: Phase, accumulators: Sequence[Accumulator]) -> None:
@@ -166,10 +208,9 @@ class _Rows:
         member = "gl_LocalInvocationID.x"
         first = member if self.lanes == 1 else f"{self.lanes} * {member}"
         first = first if self.team > 1 else "0"
+        first = first if self.first == "0" else f"{self.first} + {first}"
         step = self.lanes * self.team
-        shader.open(
-            f"for (uint {column} = {first}; {column} < {self.form.columns}; {column} += {step})"
-        )
+        shader.open(f"for (uint {column} = {first}; {column} < {self.last}; {column} += {step})")
         vectors = self._quads(phase, column, before)
         stores = [self._store(number) for number in phase.full_stores]
         lane = ""
@@ -305,6 +346,154 @@ class _Rows:
         points = [f"({t})" for t in coordinates(self.row, extents, "/")]
         memory = self._memory(value, False)
         return self.shader.load(memory, address(short, points), hint_of(value, "x"))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The slots of what workgroups that share rows have found; where, for an argument."""
+
+    values: int
+    places: int | None
+
+
+def _emit_split(form: RowForm, tuning: Tuning, share: int) -> Emitted:
+    """A launch for every pass; one more where the last one reduces."""
+    splits = -(-form.columns // share)
+    outputs = Outputs(Shader(form, [""]))
+    parts = {
+        reduction: _part(form, reduction, splits, outputs)
+        for phase in form.phases
+        for reduction in phase.reductions
+    }
+    passes = len(form.phases) + bool(form.phases[-1].reductions)
+    kernels: list[DeviceKernel] = []
+    launches: list[EmittedLaunch] = []
+    for number in range(passes):
+        kernel, launch = _SplitRows(form, tuning, share, outputs, parts, number).write()
+        launches.append(replace(launch, kernel=number))
+        kernels.append(kernel)
+    return outputs.finish(kernels, launches)
+
+
+def _part(form: RowForm, reduction: Reduction, splits: int, outputs: Outputs) -> _Part:
+    held = register_dtype(form.dtype(reduction.source))
+    values = outputs.temporary(held.name, form.rows * splits)
+    if not reduction.is_argument:
+        return _Part(values, None)
+    return _Part(values, outputs.temporary("ui32", form.rows * splits))
+
+
+class _SplitRows(_Rows):
+    """Writes one pass over rows that workgroups share: after what the passes before have found."""
+
+    def __init__(
+        self,
+        form: RowForm,
+        tuning: Tuning,
+        share: int,
+        outputs: Outputs,
+        parts: Mapping[Reduction, _Part],
+        number: int,
+    ):
+        super().__init__(form, tuning, share, outputs)
+        self.parts = parts
+        self.number = number
+        self.splits = -(-form.columns // share)
+
+    def _title(self) -> list[str]:
+        head, team = super()._title()
+        splits = -(-self.form.columns // self.share)
+        return [head, f"{team} and workgroup, {splits} workgroups for each row"]
+
+    def write(self) -> tuple[DeviceKernel, EmittedLaunch]:
+        shader, form, number = self.shader, self.form, self.number
+        shares = self.splits if number < len(form.phases) else 1
+        self._begin(shares)
+        self.bases = self._bases()
+        for op in form.prologue:
+            self._row_op(op)
+        for phase in form.phases[:number]:
+            for reduction in phase.reductions:
+                self.values[reduction.result] = self._combined(reduction)
+            for op in phase.row:
+                self._row_op(op)
+        if number:
+            self._store_rows(form.phases[number - 1])
+        if number < len(form.phases):
+            self._share(form.phases[number])
+        return shader.kernel(), shader.launch(0, form.rows * shares)
+
+    def _begin(self, shares: int) -> None:
+        """Which row it is and, where there are shares, which of them."""
+        shader, rows = self.shader, self.form.rows
+        group = shader.index(f"min({shader.group()}, {rows * shares - 1})", "group")
+        self.row = group if shares == 1 else shader.index(f"{group} / {shares}", "row")
+        self.split = "0" if shares == 1 else shader.index(f"{group} % {shares}", "split")
+        if shares > 1:
+            self.first = shader.index(f"{self.split} * {self.share}", "first")
+            self.last = f"min({self.first} + {self.share}, {self.form.columns})"
+            self.last = shader.index(self.last, "last")
+
+    def _share(self, phase: Phase) -> None:
+        """The pass over the columns of a share."""
+        accumulators = [self._accumulator(r) for r in phase.reductions]
+        if phase.reductions or phase.full_stores:
+            self._pass(phase, accumulators)
+        for reduction, accumulator in zip(phase.reductions, accumulators, strict=True):
+            self._keep(reduction, accumulator)
+        if not phase.reductions:
+            for op in phase.row:
+                self._row_op(op)
+            self._store_rows(phase)
+
+    def _keep(self, reduction: Reduction, accumulator: Accumulator) -> None:
+        """Write what a share has given, once."""
+        shader, part = self.shader, self.parts[reduction]
+        value, place = accumulator.gathered()
+        place = shader.index(place, "found_at") if place else ""
+        value = shader.code.let(value, accumulator.dtype, "found").text
+        at = shader.index(f"{self.row} * {self.splits} + {self.split}", "part")
+        shader.open("if (gl_LocalInvocationID.x == 0)")
+        shader.store(self._memory_of(part.values, accumulator.dtype, writes=True), at, value)
+        if part.places is not None:
+            shader.store(self._memory_of(part.places, PLACE, writes=True), at, place)
+        shader.close()
+
+    def _combined(self, reduction: Reduction) -> Term:
+        """What all shares of a row have given together."""
+        shader, part = self.shader, self.parts[reduction]
+        one = self._accumulator(reduction, lanes=1)
+        one.start()
+        s = shader.code.fresh("s")
+        shader.open(
+            f"for (uint {s} = gl_LocalInvocationID.x; {s} < {self.splits}; {s} += {self.team})"
+        )
+        at = shader.index(f"{self.row} * {self.splits} + {s}", "part")
+        value = shader.load(self._memory_of(part.values, one.dtype), at, "found")
+        place = ""
+        if part.places is not None:
+            place = shader.load(self._memory_of(part.places, PLACE), at, "found_at").text
+        one.add(value, place, "")
+        shader.close()
+        return one.finish(self.form.columns)
+
+    def _memory_of(self, slot: int, dtype: DType, writes: bool = False) -> Memory:
+        elements = self.form.rows * self.splits
+        if writes:
+            return self.shader.writes(slot, dtype, elements, False, "parts")
+        return self.shader.reads(slot, dtype, elements, False, "parts")
+
+    def _store_rows(self, phase: Phase) -> None:
+        """Results of rows, written by the first of the workgroups that share a row."""
+        if not phase.row_stores:
+            return
+        values = [self._row_value(self.form.results[number]) for number in phase.row_stores]
+        if self.split != "0":
+            self.shader.open(f"if ({self.split} == 0)")
+        for number, value in zip(phase.row_stores, values, strict=True):
+            self._store_row(number, value)
+        if self.split != "0":
+            self.shader.close()
 
 
 def _at_least_one(layout: Layout) -> Layout:

@@ -108,7 +108,7 @@ class _Scan:
             self._hand_on()
         self._give_carries()
         kernel = shader.kernel()
-        return self.outputs.finish(kernel, *self._launches())
+        return self.outputs.finish([kernel], self._launches())
 
     def _launches(self) -> list[EmittedLaunch]:
         length = self.form.length

@@ -27,10 +27,30 @@ class Tuning:
     """Whether matmuls read tiles through shared memory."""
     scan_lanes: int
     """Points of a scan that an invocation steps through side by side."""
+    groups: int
+    """Fewer workgroups leave cores idle: several share a row then, if it is long enough."""
+    share: int
+    """The least elements of a row that are worth a workgroup of their own."""
 
 
-CPU = Tuning("cpu", row_elements=2048, team=16, shares_tiles=False, scan_lanes=4)
-GPU = Tuning("gpu", row_elements=64, team=256, shares_tiles=True, scan_lanes=1)
+CPU = Tuning(
+    "cpu",
+    row_elements=2048,
+    team=16,
+    shares_tiles=False,
+    scan_lanes=4,
+    groups=16,
+    share=32_768,
+)
+GPU = Tuning(
+    "gpu",
+    row_elements=64,
+    team=256,
+    shares_tiles=True,
+    scan_lanes=1,
+    groups=256,
+    share=8_192,
+)
 
 TUNINGS: dict[DeviceType, Tuning] = {"cpu": CPU, "gpu": GPU}
 
