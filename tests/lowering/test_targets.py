@@ -317,6 +317,31 @@ def test_a_ring_takes_any_position_and_views_are_written_from_where_they_lie(tar
         assert same_bits(got[0][1:, at % 7], arrays[1][::-1].T[:, 0])
 
 
+@each_target
+@pytest.mark.parametrize("dtype", ["f32", "i1", "bf16"])
+@pytest.mark.parametrize("shape", [(64, 128), (40, 33), (3, 100, 70), (2, 3, 33, 65)])
+def test_operands_that_lie_across_the_result(shape: tuple[int, ...], dtype: str, target: str):
+    """A transpose, a flipped one, a broadcast, and one that is along: over several results."""
+    turned = (*shape[:-2], shape[-1], shape[-2])
+    given, wanted = (f"tensor<{'x'.join(map(str, s))}x{dtype}>" for s in (shape, turned))
+    row, op = f"tensor<{shape[-2]}x{dtype}>", "maximum" if dtype == "i1" else "add"
+    module = main(
+        f"%x: {given}, %y: {wanted}, %r: {row}",
+        f"({wanted}, {wanted}, {wanted})",
+        f"""
+%t = fuel.transpose %x : {given} -> {wanted}
+%f = fuel.flip %t {{dim = {len(shape) - 1} : i64}} : {wanted} -> {wanted}
+%w = fuel.broadcast_to %r : {row} -> {wanted}
+%a = fuel.{op} %t, %y : {wanted}
+%b = fuel.{op} %a, %w : {wanted}
+%c = fuel.{op} %b, %f : {wanted}
+func.return %a, %c, %f : {wanted}, {wanted}, {wanted}""",
+    )
+    check(
+        target, module, [values(dtype, shape), values(dtype, turned), values(dtype, shape[-2:-1])]
+    )
+
+
 # Writes in place.
 
 

@@ -19,6 +19,7 @@ from fuel_lowering.indexing import needs_64_bits
 from fuel_lowering.runs import CHECK, Emitted, EmittedLaunch
 from fuel_lowering.scalars import Term
 from fuel_lowering.triton.language import typed
+from fuel_lowering.triton.tiles import emit_tiles, tiles_of
 from fuel_lowering.triton.writer import (
     STATUS,
     Access,
@@ -42,7 +43,11 @@ def emit_map(form: MapForm) -> Emitted:
     points = prod(form.shape)
     if not points:
         return Emitted((), ())
-    writer = PatchWriter(form) if isinstance(form, PatchForm) else MapWriter(form)
+    is_patch = isinstance(form, PatchForm)
+    tiles = None if is_patch else tiles_of(form)
+    if tiles is not None:
+        return emit_tiles(form, tiles)
+    writer = PatchWriter(form) if is_patch else MapWriter(form)
     kernel, slots = writer.write()
     grid = (-(-points // writer.block_size), 1, 1)
     return Emitted((kernel,), (EmittedLaunch(0, slots, (), grid),))
