@@ -287,6 +287,24 @@ def test_products_of_f32_keep_all_bits_unless_asked(given: str, wanted: str):
     check_compiles([kernel], 90)
 
 
+@pytest.mark.parametrize(("capability", "kib"), [(80, 163), (89, 99), (90, 227)])
+def test_a_kernel_has_fewer_stages_where_shared_memory_is_short(capability: int, kib: int):
+    """The largest tile of a product of bf16: 144 KiB with the three stages that it asks for."""
+    type = "tensor<4096x4096xbf16>"
+    (kernel,) = kernels(
+        f"%x: {type}, %y: {type}",
+        type,
+        f"%z = fuel.matmul %x, %y : {type}, {type} -> {type}\nfunc.return %z : {type}",
+    )
+    assert dict(kernel.options)["num_stages"] == 3
+    assert "tl.zeros((128, 256), tl.float32)" in kernel.source
+    compiled = compile_kernel(kernel, capability)
+    assert 0 < compiled.shared <= kib * 1024
+    if capability == 90:
+        assert compiled.shared == 3 * 2 * 64 * (128 + 256)
+        assert "wgmma" in compiled.ptx
+
+
 def test_a_storage_type_is_refused():
     with pytest.raises(LoweringError, match="f8E5M2"):
         kernels(

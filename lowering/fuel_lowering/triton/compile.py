@@ -22,8 +22,13 @@ from fuel_lowering import cache
 from fuel_lowering.kernels import DeviceKernel
 from fuel_lowering.triton.source import LOCK, constants, entry_of, module_of, pointee
 
-REVISION = "1"
+REVISION = "2"
 """Changes when the same text and versions give another cubin, or another form of entry."""
+
+SHARED_KIB = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
+"""Shared memory that a block may have, by compute capability (CUDA programming guide)."""
+
+STAGES = "num_stages"
 
 WARP = 32
 ALIGNMENT = 16
@@ -67,9 +72,25 @@ def compile_kernel(kernel: DeviceKernel, capability: int) -> CompiledKernel:
     stored = cache.get(name)
     if stored is not None:
         return _unpack(stored)
-    compiled = _compile(kernel, capability)
+    compiled = _compile_to_fit(kernel, capability)
     cache.put(name, _pack(compiled))
     return compiled
+
+
+def _compile_to_fit(kernel: DeviceKernel, capability: int) -> CompiledKernel:
+    """With as many stages as the kernel asks for, or fewer where shared memory is short."""
+    most = SHARED_KIB.get(capability)
+    for stages in range(dict(kernel.options).get(STAGES, 1), 1, -1):
+        compiled = _compile(_with_stages(kernel, stages), capability)
+        if most is None or compiled.shared <= most * 1024:
+            return compiled
+    return _compile(_with_stages(kernel, 1) if most else kernel, capability)
+
+
+def _with_stages(kernel: DeviceKernel, stages: int) -> DeviceKernel:
+    options = dict(kernel.options)
+    given = {STAGES: stages} if STAGES in options else {}
+    return replace(kernel, options=tuple({**options, **given}.items()))
 
 
 def _compile(kernel: DeviceKernel, capability: int) -> CompiledKernel:
