@@ -24,11 +24,12 @@ from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops import reduction
-from fuel_dialect.ops.base import AnyTensor, ConstOp, tensor_type
+from fuel_dialect.ops.base import AnyTensor, ConstOp, tensor, tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
+from fuel_dialect.ops.elementwise import CastOp, MulOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.memory import WriteOp
-from fuel_dialect.ops.shape import int_tuple
+from fuel_dialect.ops.shape import BroadcastToOp, TransposeOp, int_tuple
 from fuel_dialect.reference.precision import scalar
 from fuel_dialect.traits import (
     AlongAxesOp,
@@ -269,9 +270,10 @@ class ScanForm(Form):
     sources: tuple[tuple[Literal["carry", "y"], int], ...] = ()
 
 
-def form_of(kernel: KernelOp, name: str) -> Form:
+def form_of(kernel: KernelOp, name: str, sums_vectors: bool = False) -> Form:
     """
-    The form of a kernel. The kernel is changed (ops of rows become their definitions).
+    The form of a kernel. The kernel is changed: ops of rows become their definitions and, with
+    `sums_vectors`, products of one row become sums.
 
     Raises `LoweringError` for a kernel that has none: of kind `library`, or a scan whose body is
     not elementwise over one shape (`ScanOp.is_pointwise`).
@@ -281,6 +283,8 @@ def form_of(kernel: KernelOp, name: str) -> Form:
     if kind == "scan":
         return _scan_form(kernel, name)
     expand_rows(block)
+    if sums_vectors:
+        expand_vectors(block)
     if any(isinstance(op, MatmulOp) for op in block.ops):
         return _matmul_form(kernel, name)
     if any(isinstance(op, AlongAxesOp) for op in block.ops):
@@ -297,6 +301,40 @@ def expand_rows(block: Block) -> None:
                 result.replace_all_uses_with(value)
             op.detach()
             op.erase()
+
+
+def expand_vectors(block: Block) -> None:
+    """
+    Products of one row with a matrix, of f32 or f64, as the sums that they are: of the columns of
+    the matrix, each of whose rows is multiplied by one element. Nothing is read twice then, and a
+    tile of a product would be idle but for one row.
+    """
+    for op in list(block.ops):
+        if isinstance(op, MatmulOp) and _is_vector(op):
+            total = _sum_of(op, Builder(InsertPoint.before(op)))
+            total.name_hint = op.result.name_hint
+            op.result.replace_all_uses_with(total)
+            op.detach()
+            op.erase()
+
+
+def _is_vector(op: MatmulOp) -> bool:
+    dtype = dtypes.of_type(tensor_type(op.result))
+    lhs, rhs = (tensor_type(v).get_shape() for v in op.operands)
+    has_row = lhs[-2] == 1 and rhs[-1] > 1 and rhs[-2] > 1 and lhs[:-2] == rhs[:-2]
+    return has_row and dtype.is_float and dtype.bits >= 32
+
+
+def _sum_of(op: MatmulOp, builder: Builder) -> SSAValue:
+    type = tensor_type(op.result)
+    full = tensor(tensor_type(op.rhs).get_shape(), type.element_type)
+    column = builder.insert(TransposeOp.make(op.lhs)).result
+    wide = builder.insert(BroadcastToOp.make(column, declared=[full])).result
+    matrix = op.rhs
+    if matrix.type != full:
+        matrix = builder.insert(CastOp.make(matrix, declared=[full])).result
+    product = builder.insert(MulOp.make(wide, matrix)).results[0]
+    return builder.insert(reduction.ReduceSumToOp.make(product, declared=[type])).results[0]
 
 
 # Values that take no work.

@@ -83,6 +83,11 @@ class Emitter(Protocol):
         """The name of the target: `triton`, `kompute`."""
         ...
 
+    @property
+    def sums_vectors(self) -> bool:
+        """Whether the product of a row and a matrix is better read as sums along the rows."""
+        ...
+
     def emit(self, form: Form) -> Emitted:
         """The kernels of a form. Raises `LoweringError` for one that the target cannot run."""
         ...
@@ -262,7 +267,7 @@ class _Lowering:
         """The code of a kernel whose operands move, or not."""
         moving = moving or _Moving()
         clone = kernel.clone()
-        form = form_of(clone, kernel.label.data)
+        form = form_of(clone, kernel.label.data, self.emitter.sums_vectors)
         form.moves, form.unaligned = moving.moves, moving.unaligned
         return self.emitter.emit(form)
 

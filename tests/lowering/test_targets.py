@@ -342,6 +342,39 @@ func.return %a, %c, %f : {wanted}, {wanted}, {wanted}""",
     )
 
 
+@each_target
+@pytest.mark.parametrize(
+    "types", [("f32", "f32"), ("f64", "f64"), ("f32", "bf16"), ("bf16", "bf16")]
+)
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_products_of_one_row(batch: tuple[int, ...], types: tuple[str, str], target: str):
+    """With a transposed matrix too, and with a bias, an activation and a reshape after it."""
+    if not {*types} <= {*declared(target)}:
+        return
+    k, n = 45, 70
+    x, w, v, r = (
+        "x".join(map(str, (*batch, *extents))) for extents in ((1, k), (k, n), (n, k), (1, n))
+    )
+    a, b = types
+    flat = f"{'x'.join(map(str, batch))}{'x' if batch else ''}{n}x{a}"
+    module = main(
+        f"%x: tensor<{x}x{a}>, %w: tensor<{w}x{b}>, %v: tensor<{v}x{b}>, %b: tensor<{r}x{a}>",
+        f"(tensor<{flat}>, tensor<{r}x{a}>)",
+        f"""
+%p = fuel.matmul %x, %w : tensor<{x}x{a}>, tensor<{w}x{b}> -> tensor<{r}x{a}>
+%s = fuel.add %p, %b : tensor<{r}x{a}>
+%g = fuel.silu %s : tensor<{r}x{a}>
+%f = fuel.reshape %g : tensor<{r}x{a}> -> tensor<{flat}>
+%t = fuel.transpose %v : tensor<{v}x{b}> -> tensor<{w}x{b}>
+%q = fuel.matmul %x, %t : tensor<{x}x{a}>, tensor<{w}x{b}> -> tensor<{r}x{a}>
+func.return %f, %q : tensor<{flat}>, tensor<{r}x{a}>""",
+    )
+    shapes = ((*batch, 1, k), (*batch, k, n), (*batch, n, k), (*batch, 1, n))
+    arrays = [floats(d, s, i) for i, (d, s) in enumerate(zip((a, b, b, a), shapes, strict=True))]
+    tight = {"f32": (1e-4, 1e-4), "f64": (1e-9, 1e-9), "bf16": (0.05, 0.1)}[a]
+    check(target, module, arrays, tight)
+
+
 # Writes in place.
 
 

@@ -26,6 +26,7 @@ class KomputeEmitter:
 
     tuning: Tuning = CPU
     target: str = "kompute"
+    sums_vectors: bool = False
 
     def patches(self, form: PatchForm) -> bool:
         """No part of a 32-bit word is written alone."""

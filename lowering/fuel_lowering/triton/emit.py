@@ -20,6 +20,7 @@ class TritonEmitter:
     """Writes Triton kernels."""
 
     target: str = "triton"
+    sums_vectors: bool = True
 
     def patches(self, form: PatchForm) -> bool:
         """Every element of memory can be written alone."""
