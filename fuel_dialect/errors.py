@@ -66,6 +66,10 @@ class PluginError(FuelPassError):
     """What another package adds to fuel cannot be used; the message names the package."""
 
 
+class SettingError(FuelError, ValueError):
+    """An environment variable holds what fuel cannot follow; see `knobs`."""
+
+
 class LoweringError(FuelError):
     """A run cannot be turned into code for its target."""
 

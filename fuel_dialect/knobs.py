@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fuel_dialect.errors import SettingError
+
 CACHE_DIR = "FUEL_CACHE_DIR"
 """Where compiled kernels are kept; default `fuel` under XDG_CACHE_HOME or `~/.cache`."""
 
@@ -32,12 +34,15 @@ def cache_directory() -> Path | None:
 
 
 def cache_bytes() -> int:
-    """The bound on the cache of compiled kernels. Raises `ValueError` for what is no number."""
+    """The bound on the cache of compiled kernels. Raises `SettingError` for what is no number."""
     text = os.environ.get(CACHE_BYTES)
     if not text:
         return DEFAULT_CACHE_BYTES
     if not text.isascii() or not text.isdecimal():
-        raise ValueError(f"{CACHE_BYTES} is {text!r}; it is a number of bytes, 0 for no cache")
+        raise SettingError(
+            f"the environment variable {CACHE_BYTES} is {text!r}; it must be a whole number of "
+            "bytes, such as 536870912, or 0 to keep no compiled kernels"
+        )
     return int(text)
 
 

@@ -8,18 +8,16 @@ A donated argument (`fuel.donated`) is a member of the state; the result that ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block
 
 from fuel_dialect.errors import GraphError
-from fuel_dialect.traits import Leaf
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import Attribute
 
 DONATED = "fuel.donated"
 """The attribute of an argument that is a member of the state."""
@@ -29,9 +27,6 @@ ALIASES = "fuel.aliases"
 
 CLASS = "fuel.class"
 """The attribute of an argument with its storage class, where that is written out."""
-
-StorageClass = Literal["shared", "state", "transient"]
-"""One buffer for all (weights, constants), one for each state, or one while it is needed."""
 
 
 def donations(function: FuncOp) -> dict[int, int]:
@@ -112,15 +107,3 @@ def _alias(
             f"{where} is {outputs[result]}; it cannot alias argument {argument}, {inputs[argument]}"
         )
     found[argument] = result
-
-
-def storage_class(value: SSAValue) -> StorageClass:
-    """The storage class of a value of a function."""
-    owner = value.owner
-    if not isinstance(owner, Block):
-        return "shared" if owner.has_trait(Leaf) else "transient"
-    function = owner.parent_op()
-    if not isinstance(function, FuncOp) or function.arg_attrs is None:
-        return "transient"
-    index = owner.args.index(value)
-    return "state" if DONATED in function.arg_attrs.data[index].data else "transient"

@@ -58,8 +58,8 @@ class Executable(abc.ABC):
 
     A program that has state takes it as `state=`, which `new_state` makes, and updates it; it is
     not among the results. Calls from several threads at once are fine, each with a state of its
-    own. A call raises `ArgumentError` for arguments that
-    do not fit, and `IndexOutOfRange` when an index operand points outside.
+    own. A call raises `ArgumentError` for arguments that do not fit, `StateError` for a state that
+    cannot be used, and `IndexOutOfRange` when an index operand points outside.
     """
 
     __slots__ = ("__weakref__", "_layout", "_module", "_movers", "_report", "_signature", "_source")

@@ -13,6 +13,7 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 import fuel_dialect as fuel
+from fuel_dialect import errors
 from fuel_dialect.context import parse_module
 from fuel_dialect.dtypes import TABLE
 from fuel_dialect.reference.interpreter import evaluate
@@ -45,6 +46,8 @@ def test_import_is_lazy():
 def test_every_public_name_resolves():
     assert all(getattr(fuel, name).__name__ == name for name in fuel.__all__)
     assert set(fuel.__all__) <= set(dir(fuel))
+    named = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert named - {"PassFailedException"} <= set(fuel.__all__), "every error can be caught by name"
     with pytest.raises(AttributeError, match="nothing_here"):
         fuel.nothing_here
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fuel_dialect import knobs
+from fuel_dialect.errors import SettingError
 from fuel_lowering import cache
 
 HEADER = 5 + 32
@@ -144,5 +145,5 @@ def test_the_place_follows_the_environment(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("text", ["many", "-1", "1.5"])
 def test_a_bound_that_is_no_number_is_an_error(text: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(knobs.CACHE_BYTES, text)
-    with pytest.raises(ValueError, match="FUEL_CACHE_BYTES"):
+    with pytest.raises(SettingError, match=rf"FUEL_CACHE_BYTES is '{text}'; it must be a whole"):
         knobs.cache_bytes()

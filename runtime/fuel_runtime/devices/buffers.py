@@ -7,7 +7,6 @@ import atexit
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,14 +28,6 @@ if TYPE_CHECKING:
 Lower = Callable[["RunOp", str], "DeviceRun"]
 
 
-@dataclass
-class Traffic:
-    """Bytes that a device took in and gave out since it was opened."""
-
-    bytes_in: int = 0
-    bytes_out: int = 0
-
-
 class BufferDevice:
     """
     A device whose values are `DeviceArray`s.
@@ -48,7 +39,6 @@ class BufferDevice:
         self.target = target
         self.driver = driver
         self.lock = Lock()
-        self.traffic = Traffic()
         self._lower = lower
         self.pool = Pool(driver)
         self._runs: weakref.WeakSet[LoadedRun] = weakref.WeakSet()
@@ -148,7 +138,6 @@ class BufferDevice:
             self.check_open()
             if host.size:
                 self.driver.read(array.lease.memory.handle, host.reshape(-1).view(np.uint8))
-                self.traffic.bytes_out += host.nbytes
         return host
 
     def copy(self, array: DeviceArray) -> DeviceArray:
@@ -174,7 +163,6 @@ class BufferDevice:
         if array.size:
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self.driver.write(lease.memory.handle, flat)
-            self.traffic.bytes_in += flat.nbytes
         return lease
 
     def take(self, bytes: int) -> Lease:
