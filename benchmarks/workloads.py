@@ -18,7 +18,7 @@ import numpy as np
 import peers
 from harness import Array, Contestant, Workload
 
-from fuel_dialect.context import parse_module
+from fuel_dialect.context import load_program
 from fuel_dialect.reference.interpreter import evaluate
 from fuel_runtime import Session
 
@@ -46,7 +46,7 @@ def fuel(
     path: Path, inputs: Arrays, weights: Mapping[str, Array] = {}
 ) -> tuple[Contestant, Arrays]:
     """The compiled program, and what the reference says it computes."""
-    module = parse_module(path.read_text(), path.name)
+    module = load_program(path)
     exe = Session(devices="cpu").compile(module, weights=dict(weights))
     return Contestant(FUEL, lambda: exe(*inputs)), evaluate(module, *inputs, weights=weights)
 

@@ -19,7 +19,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect import dtypes
-from fuel_dialect.context import parse_module
+from fuel_dialect.context import load_program
 from fuel_dialect.ops.memory import WeightOp
 from fuel_runtime.weights import save_arrays
 
@@ -84,7 +84,7 @@ def make(path: Path, folder: Path = OUT) -> Path:
     """Write the weights of one IR file. Returns the file they are in."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{path.stem}.safetensors"
-    save_arrays(target, weights_of(parse_module(path.read_text(), path.name)))
+    save_arrays(target, weights_of(load_program(path)))
     return target
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from make_weights import EXAMPLES, make, weights_of
 from xdsl.dialects.builtin import ModuleOp
 
-from fuel_dialect.context import parse_module
+from fuel_dialect.context import load_program
 from fuel_dialect.reference.interpreter import evaluate
 from fuel_runtime import Executable, Report, Session
 
@@ -123,7 +123,7 @@ def run(path: Path) -> Outcome:
     weights = make(path)
     exe = Session(devices="cpu").compile(path, weights=weights)
     arguments = random_arguments(exe)
-    module = parse_module(path.read_text(), path.name)
+    module = load_program(path)
     want = wanted(module, exe, arguments)
     errors = [largest_error(results_of(exe, arguments), want)]
     kept = Session(devices="cpu", variants="keep").compile(path, weights=weights)

@@ -17,12 +17,13 @@ import numpy as np
 from xdsl.utils.exceptions import DiagnosticException
 
 from fuel_dialect import dtypes
+from fuel_dialect.context import load_program
 from fuel_dialect.errors import ArgumentError, DecisionError, FuelError, WeightError
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_runtime.arguments import STATE, Port, Signature, Value, bind, describe
-from fuel_runtime.session import Session, find_function, load_program
+from fuel_runtime.session import Session, find_function
 from fuel_runtime.weights import check_storable, load_arrays, save_arrays
 
 if TYPE_CHECKING:

@@ -4,32 +4,24 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Operation
-from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.dialects.func import FuncOp
 
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.context import make_context
+from fuel_dialect.context import Program, load_program, make_context
 from fuel_dialect.errors import (
     ArgumentError,
     DecisionError,
     DTypeError,
-    GraphError,
     OutOfMemory,
     ProgramError,
     UnknownDevice,
     WeightError,
 )
-from fuel_dialect.tracing import describe
 from fuel_runtime.arguments import Signature
 from fuel_runtime.devices import Devices, Emulate, open_devices
 from fuel_runtime.placing import Pins, Place, Results, place_results
@@ -41,7 +33,6 @@ if TYPE_CHECKING:
     from fuel_passes.plan.measurements import MeasurementSource
     from fuel_runtime.executable import Executable
 
-Program = ModuleOp | str | PathLike[str]
 Weights = Mapping[str, Any] | str | PathLike[str] | None
 
 MOST_THREADS = 1024
@@ -223,52 +214,6 @@ def _optimized(module: ModuleOp, entry: str, plan: OptimizePass, pins: Pins | No
                 pins.pin_kernels(find_function(module, entry))
 
 
-def load_program(program: Program) -> ModuleOp:
-    """
-    A verified module of one's own, from a module, the path of a `.mlir` file, or IR text.
-
-    Raises `ProgramError`, one line with the place of the mistake, or `OSError`.
-    """
-    if isinstance(program, ModuleOp):
-        with _readable("the module"):
-            module = program.clone()
-            _verify(module, "the module")
-        return module
-    if not isinstance(program, str | os.PathLike):
-        raise ProgramError(
-            f"a program is a module, a path or IR text, not a {type(program).__name__}; of a "
-            "graph, pass graph.build(...)"
-        )
-    if isinstance(program, str) and ("\n" in program or not program.endswith(".mlir")):
-        with _maybe_a_path(program):
-            return _parse(program, "<text>")
-    return _parse(_text(Path(program)), os.fspath(program))
-
-
-@contextmanager
-def _maybe_a_path(text: str) -> Generator[None]:
-    """Say that a string was read as IR, where its one line looks more like a path."""
-    try:
-        yield
-    except ProgramError as error:
-        if "\n" in text or "{" in text:
-            raise
-        hint = "the string was read as IR text; one that is a path must end in .mlir"
-        raise ProgramError(f"{error} ({hint})") from None
-
-
-@contextmanager
-def _readable(name: str) -> Generator[None]:
-    """What xDSL raises for IR that no program needs, as a `ProgramError`."""
-    try:
-        yield
-    except RecursionError:
-        raise ProgramError(f"{name}: it is nested too deeply to be read") from None
-    except (NotImplementedError, OverflowError) as error:
-        detail = _one_line(str(error)) or "it is of a kind that xDSL does not know"
-        raise ProgramError(f"{name}: it cannot be read: {detail}") from None
-
-
 def find_function(module: ModuleOp, entry: str) -> FuncOp:
     """The function of a name. Raises `ProgramError` that lists what there is."""
     functions = {f.sym_name.data: f for f in module.body.ops if isinstance(f, FuncOp)}
@@ -279,86 +224,6 @@ def find_function(module: ModuleOp, entry: str) -> FuncOp:
     if not function.body.blocks:
         raise ProgramError(f"the function {entry!r} is declared only; it has no body to run")
     return function
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ProgramError(f"{path}: not UTF-8 text: {error.reason}") from None
-
-
-def _parse(text: str, name: str) -> ModuleOp:
-    if not text.strip():
-        raise ProgramError(f"{name}: there is no IR in it")
-    _check_strings(text, name)
-    with _readable(name):
-        try:
-            module = Parser(make_context(), text, name).parse_module()
-        except ParseError as error:
-            place = str(error).partition("\n")[0]
-            raise ProgramError(f"{place}: {_one_line(error.msg)}") from None
-        except (VerifyException, GraphError) as error:
-            raise ProgramError(f"{name}: {_one_line(str(error))}") from None
-        _verify(module, name)
-    return module
-
-
-_STRING = re.compile(r'//[^\n]*|"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+(?P<end>"?)')
-"""A comment, or a string literal as xDSL reads it; `end` is empty if nothing closes it."""
-
-
-def _check_strings(text: str, name: str) -> None:
-    """Find a string that nothing closes: xDSL 0.75 takes time exponential in its length there."""
-    for found in _STRING.finditer(text):
-        if found["end"] == "":
-            line = text.count("\n", 0, found.start()) + 1
-            column = found.start() - text.rfind("\n", 0, found.start())
-            raise ProgramError(f"{name}:{line}:{column}: nothing closes this string")
-
-
-def _verify(module: ModuleOp, name: str) -> None:
-    try:
-        module.verify()
-    except VerifyException as error:
-        message = _one_line(str(error))
-        raise ProgramError(f"{name}: {_culprit(module)}: {message}") from None
-    _check_order(module, name)
-
-
-def _check_order(module: ModuleOp, name: str) -> None:
-    """
-    Find a value that is read before the op that makes it, and ops that nothing can run.
-
-    xDSL does not look at the order of ops. Regions are isolated, so order in a block is all.
-    """
-    seen: set[Operation] = set()
-    for op in module.walk():
-        if isinstance(op, CallOp):
-            raise ProgramError(f"{name}: func.call is not supported; inline {op.callee}")
-        for operand in op.operands:
-            maker = operand.owner
-            if isinstance(maker, Operation) and maker.parent is op.parent and maker not in seen:
-                raise ProgramError(
-                    f"{name}: {op.name} reads {describe(operand)} before it is made; in a block, "
-                    "the op that makes a value comes before those that read it"
-                )
-        seen.add(op)
-
-
-def _culprit(module: ModuleOp) -> str:
-    """The name of the innermost op that does not verify by itself."""
-    culprit = module.name
-    for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except VerifyException:
-            culprit = op.name
-    return culprit
-
-
-def _one_line(message: str) -> str:
-    return " ".join(message.split())
 
 
 def _thread_count(threads: object) -> int:

@@ -107,7 +107,18 @@ def test_what_is_wrong_is_one_line(
             "bad.mlir: ",
         ),
         ("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  func.return\n}", "bad.mlir: "),
-        ("module {" * 2_000, "bad.mlir is nested too deeply to be read"),
+        ("module {" * 2_000, "bad.mlir: it is nested too deeply to be read"),
+        (
+            f'func.func @main() {{ %x = fuel.weight "{"key " * 20}\n',
+            "bad.mlir:1:38: nothing closes",
+        ),
+        (
+            "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+            "  %a = fuel.exp %b : tensor<2xf32>\n  %b = fuel.neg %x : tensor<2xf32>\n"
+            "  func.return %a : tensor<2xf32>\n}",
+            "bad.mlir: fuel.exp reads b (tensor<2xf32>) before it is made",
+        ),
+        ("", "bad.mlir: there is no IR in it"),
     ],
 )
 def test_a_file_that_is_no_program_is_one_line(

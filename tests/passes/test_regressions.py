@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from xdsl.dialects.func import ReturnOp
 from xdsl.transforms.canonicalize import CanonicalizePass
-from xdsl.utils.exceptions import VerifyException
 
 from agreement import main, names
 from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.errors import ProgramError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.reference.interpreter import evaluate
 from fuel_passes.order import OrderPass
@@ -130,7 +130,7 @@ def test_a_view_of_a_constant_that_grows_is_not_folded():
     ],
 )
 def test_properties_of_another_type_and_too_many_dims_are_refused(line: str):
-    with pytest.raises(VerifyException):
+    with pytest.raises(ProgramError):
         parse_module(
             f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{line}\n"
             "func.return %x : tensor<4xf32>\n}"

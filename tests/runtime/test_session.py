@@ -309,7 +309,7 @@ def test_the_order_of_ops(body: str, message: str, as_module: bool) -> None:
       func.return %x : tensor<2xf32>
     }}
     """
-    given = parse_module(program) if as_module else program
+    given = Parser(make_context(), program).parse_module() if as_module else program
     with pytest.raises(ProgramError, match=re.escape(message)):
         Session().compile(given)
 

@@ -8,11 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.exceptions import ParseError, VerifyException
-
-from fuel_dialect.context import parse_module
-from fuel_dialect.errors import FuelError, ProgramError
+from fuel_dialect.context import load_program
+from fuel_dialect.errors import FuelError
 from fuel_passes.explain.build import explain
 from fuel_passes.explain.drawing import to_svg
 from fuel_passes.explain.page import to_html
@@ -33,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command `fuel-explain`."""
     options = _parser().parse_args(arguments)
     try:
-        module = _module(options.file)
+        module = load_program(Path(options.file))
         pipeline = OptimizePass(
             topology=options.topology,
             device=options.device,
@@ -46,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         explanation = explain(module, pipeline)
         _write(options.svg, explanation, to_svg)
         _write(options.html, explanation, to_html)
-    except (FuelError, OSError, UnicodeDecodeError) as error:
+    except (FuelError, OSError) as error:
         print(f"fuel-explain: {_first_line(error)}", file=sys.stderr)
         return FAILURE
     if options.json:
@@ -54,19 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif not options.svg and not options.html:
         print(explanation)
     return 0
-
-
-def _module(file: str) -> ModuleOp:
-    text = Path(file).read_text(encoding="utf-8")
-    try:
-        return parse_module(text, file)
-    except ParseError as error:
-        place = _first_line(error)
-        raise ProgramError(f"{place}: {' '.join(error.msg.split())}") from None
-    except VerifyException as error:
-        raise ProgramError(f"{file}: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise ProgramError(f"{file} is nested too deeply to be read") from None
 
 
 def _write(
