@@ -28,10 +28,17 @@ HEAD = """\
 # Passes
 
 Each is a pass of `xdsl-opt`, usable alone, and changes nothing when it is applied to its own
-output. Options are given in braces, as in
-`xdsl-opt -p 'fuel-optimize{topology="cpu+h100" variants=keep}'`; text with `+`, `:` or `-` in it is
-quoted. `topology` is a preset, or the path of a JSON file ([planning.md](planning.md)). Packages
-may add more ([plugins.md](plugins.md)).
+output. Options are given in braces, with a space between:
+
+```console
+$ xdsl-opt -p 'fuel-optimize{topology="2xh100" device="cuda:1" variants=keep}' FILE.mlir
+```
+
+The single quotes are for the shell. Text with anything in it but letters, digits, `-` and `_`,
+such as the `:` of a device, a `+`, or the `.` of a file, is in double quotes; without them xDSL
+says `Unknown token`. `topology` is a preset, whose `+` may be written `-` (`topology=cpu-h100`),
+or the path of a JSON file ([planning.md](planning.md)). Packages may add more
+([plugins.md](plugins.md)).
 """
 
 WORDS: dict[Any, str] = {

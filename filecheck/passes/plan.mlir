@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // RUN: xdsl-opt %s -p 'fuel-plan{topology="cpu+h100"}' | filecheck %s
+// RUN: xdsl-opt %s -p 'fuel-plan{topology=cpu-h100}' | filecheck %s
 // RUN: xdsl-opt %s -p 'fuel-plan{topology="cpu+h100"},fuel-plan{topology="cpu+h100"}' | filecheck %s
 // RUN: xdsl-opt %s -p 'fuel-plan{topology="cpu+h100" device="cpu"}' | filecheck %s --check-prefix=HOST
 // RUN: not xdsl-opt %s -p 'fuel-plan{topology="cpu"}' 2>&1 | filecheck %s --check-prefix=PIN

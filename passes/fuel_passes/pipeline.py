@@ -48,7 +48,8 @@ class OptimizePass(ModulePass):
     `variants=bake` (default) leaves a same-device choice of kernels only where their prices are so
     near that a measurement could turn it; `variants=keep` keeps every variant.
     `granularity=segment|chain`: see `fuel-form-runs`.
-    `topology="cpu"`: a preset, instead of the `fuel.topology` of the module.
+    `topology=NAME`, instead of the `fuel.topology` of the module: a preset, as `topology=cpu-h100`
+    or in quotes, `topology="cpu+h100"`, or a file, in quotes, `topology="machine.json"`.
     `precision=exact` refuses a program that would need dtype promotion.
     `device="cuda:0"`: see `fuel-plan`; then nothing is forked to another device.
     `deterministic=true`, `max-ulps=N` and `measurements="FILE.json"`: see `fuel-plan`.

@@ -22,6 +22,7 @@ from fuel_dialect.errors import ArgumentError, DecisionError, FuelError, WeightE
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_passes.options import MOST_DIGITS, add_flags, changed, given, whole_number
 from fuel_runtime.arguments import STATE, Port, Signature, Value, bind, describe
 from fuel_runtime.session import Session, find_function
 from fuel_runtime.weights import check_storable, load_arrays, save_arrays
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 WHOLE = 64
 """Most elements of a result that is printed whole."""
-
-MOST_DIGITS = 100
-"""Of a number on the command line."""
 
 FAILURE = 2
 INTERRUPTED = 130
@@ -73,16 +71,8 @@ class _Parser(argparse.ArgumentParser):
         raise _UsageError(f"{message} (see {self.prog} --help)")
 
 
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 upwards, not {text!r}")
-    if len(text) > MOST_DIGITS:
-        raise argparse.ArgumentTypeError(f"a seed has {MOST_DIGITS} digits or fewer")
-    return int(text)
-
-
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "--random": {"type": _seed, "metavar": "SEED", "help": "make up arguments from a seed"},
+    "--random": {"type": whole_number, "metavar": "SEED", "help": "make up arguments from a seed"},
     "--entry": {"default": "main", "metavar": "NAME", "help": "the function (main)"},
     "--weights": {"metavar": "FILE", "help": "a .safetensors or .npz file of the weights"},
     "--devices": {
@@ -104,11 +94,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "run this arm of a decision, such as d0=1 or d3/1/d0=0; may be repeated",
     },
     "--threads": {"type": int, "metavar": "N", "help": "threads to use (all cores)"},
-    "--variants": {
-        "choices": ("bake", "keep"),
-        "default": "bake",
-        "help": "keep: every way to compute something stays an arm; bake (default): the near ones",
-    },
     "--no-optimize": {
         "dest": "optimize",
         "action": "store_false",
@@ -136,6 +121,7 @@ def parser() -> argparse.ArgumentParser:
     new.add_argument("arguments", nargs="?", metavar="ARGS", help="a .safetensors or .npz file")
     for name, settings in OPTIONS.items():
         new.add_argument(name, **settings)
+    add_flags(new)
     return new
 
 
@@ -196,8 +182,12 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         emulate=options.emulate,
         force=_forced(options.force),
         threads=options.threads,
-        variants=options.variants,
+        **given(options),
     )
+    if not options.optimize and (vain := [f for f in changed(options) if f != "--topology"]):
+        raise _UsageError(
+            f"--no-optimize takes the program as it is; it cannot be given with {', '.join(vain)}"
+        )
     if not options.file:
         raise _UsageError("the name of the program is empty")
     module = load_program(Path(options.file))

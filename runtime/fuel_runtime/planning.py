@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a session asks of the planner: the machine, bounds, and times that were measured."""
+"""What a session asks of the optimiser: the machine, and the options of the pipeline."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.attributes import HOST
 from fuel_dialect.errors import ArgumentError
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from fuel_dialect.targets.machine import Topology
     from fuel_passes.pipeline import OptimizePass
-    from fuel_passes.plan.measurements import MeasurementSource
     from fuel_runtime.devices import Devices
 
 
@@ -41,19 +41,18 @@ def planned_for(
 
 @dataclass(frozen=True)
 class Planning:
-    """How a session has programs planned."""
+    """How a session has programs planned: for what machine, and the options of `fuel-optimize`."""
 
     topology: str | Topology
-    deterministic: bool = False
-    max_ulps: int | None = None
-    measurements: str | PathLike[str] | MeasurementSource | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
-        most = cast(object, self.max_ulps)
-        if most is None:
-            return
-        if not isinstance(most, int) or isinstance(most, bool) or most < 0:
-            raise ArgumentError(f"session: max_ulps must be a whole number >= 0, got {most!r}")
+        from fuel_passes.options import why_not
+
+        for name, value in self.options.items():
+            reason = why_not(name, value)
+            if reason is not None:
+                raise ArgumentError(f"session: {reason}")
 
     def stamp_if_none(self, module: ModuleOp) -> None:
         """Say on a module that is taken as it is, and says nothing itself, what it may use."""
@@ -62,7 +61,7 @@ class Planning:
         if not isinstance(self.topology, str):
             module.attributes.setdefault(STAMP, attribute_of(self.topology))
 
-    def prepare(self, module: ModuleOp, variants: Literal["bake", "keep"]) -> OptimizePass:
+    def prepare(self, module: ModuleOp) -> OptimizePass:
         """The pipeline for a module, which carries a topology that has no name from then on."""
         from fuel_passes.pipeline import OptimizePass
         from fuel_passes.plan.topology import STAMP, attribute_of
@@ -70,13 +69,4 @@ class Planning:
         named = self.topology if isinstance(self.topology, str) else None
         if not isinstance(self.topology, str):
             module.attributes[STAMP] = attribute_of(self.topology)
-        measured = self.measurements
-        if isinstance(measured, PathLike):
-            measured = os.fspath(measured)
-        return OptimizePass(
-            variants=variants,
-            topology=named,
-            deterministic=self.deterministic,
-            max_ulps=self.max_ulps,
-            measurements=measured,
-        )
+        return OptimizePass(topology=named, **self.options)

@@ -47,13 +47,17 @@ class Session:
     what `open_devices` gave. `emulate` names those of them that need not be there: `"cuda:0"`, or
     `{"cuda:0": 1 << 30}` with the bytes of its memory. `force` maps decisions to arms:
     `{"d0": 1}`, nested `{"d3/1/d0": 0}`. `threads` is how many threads the CPU may use, all cores
-    by default. With `variants="keep"` the optimiser keeps every way to compute something as an arm
-    that can be forced; with "bake" only those that are near in price.
+    by default.
 
     `topology` is what programs are planned for: the name of a preset, a `.json` file or a
-    `Topology`; without one, what follows from the devices. Only kernels are used that are at most
-    `max_ulps` units in the last place off, and with `deterministic` those that give the same bits
-    each time. `measurements`, a `.json` file or a `MeasurementSource`, replaces modelled prices.
+    `Topology`; without one, what follows from the devices. The rest are options of
+    `fuel-optimize`. With `variants="keep"` the optimiser keeps every way to compute something as an
+    arm that can be forced; with "bake" only those that are near in price. `granularity="chain"`
+    cuts runs at every fan-in and fan-out. `precision="exact"` refuses programs that need dtype
+    promotion. `device` pins every kernel that it can run to a device. Only kernels are used that
+    are at most `max_ulps` units in the last place off, and with `deterministic` those that give the
+    same bits each time. `measurements`, a `.json` file or a `MeasurementSource`, replaces modelled
+    prices. `plugins=False` leaves out the passes and patterns of other packages.
 
     Raises `UnknownDevice`, `DeviceUnavailable`, `ArgumentError`, or `FuelPassError` for a topology
     that is none.
@@ -66,20 +70,31 @@ class Session:
         emulate: Emulate = None,
         force: Mapping[str, int] | None = None,
         threads: int | None = None,
-        variants: Literal["bake", "keep"] = "bake",
         topology: str | PathLike[str] | Topology | None = None,
+        variants: Literal["bake", "keep"] = "bake",
+        granularity: Literal["segment", "chain"] = "segment",
+        precision: Literal["fast", "exact"] = "fast",
+        device: str | None = None,
         deterministic: bool = False,
         max_ulps: int | None = None,
         measurements: str | PathLike[str] | MeasurementSource | None = None,
+        plugins: bool = True,
     ):
-        if variants not in ("bake", "keep"):
-            raise ArgumentError(f"session: variants is bake or keep, not {variants!r}")
+        options: dict[str, Any] = {
+            "variants": variants,
+            "granularity": granularity,
+            "precision": precision,
+            "device": device,
+            "deterministic": deterministic,
+            "max_ulps": max_ulps,
+            "measurements": measurements,
+            "plugins": plugins,
+        }
+        if isinstance(measurements, PathLike):
+            options["measurements"] = os.fspath(measurements)
         self._devices = _opened(devices, emulate, threads)
         self._force = _checked({} if force is None else force)
-        self._variants: Literal["bake", "keep"] = variants
-        self._planning = Planning(
-            planned_for(topology, self._devices), deterministic, max_ulps, measurements
-        )
+        self._planning = Planning(planned_for(topology, self._devices), options)
 
     @property
     def devices(self) -> Devices:
@@ -176,7 +191,7 @@ class Session:
     def _plan(self, module: ModuleOp, entry: str, optimize: bool, pins: Pins | None) -> None:
         """Bring a module into runs and branches."""
         if optimize:
-            _optimized(module, entry, self._planning.prepare(module, self._variants), pins)
+            _optimized(module, entry, self._planning.prepare(module), pins)
         else:
             from fuel_passes.form_runs import FormRunsPass
 

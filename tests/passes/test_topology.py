@@ -33,6 +33,7 @@ from fuel_passes.plan.topology import (
     check_plan,
     generation,
     path,
+    preset,
     resolve,
     stamp_plan,
     target_description,
@@ -62,6 +63,11 @@ def test_the_stamp_wins_over_the_default_and_the_option_over_the_stamp():
 def test_an_unknown_preset_is_refused_with_those_that_exist():
     with pytest.raises(FuelPassError, match="topology 'gpu' is not known; the presets are cpu"):
         resolve(ModuleOp([]), "gpu")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_can_be_written_without_a_plus(name: str):
+    assert preset(name.replace("+", "-")) is PRESETS[name]
 
 
 def test_a_backend_without_a_description_is_refused():

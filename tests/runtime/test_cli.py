@@ -209,6 +209,23 @@ def test_no_optimize_takes_the_program_as_it_is(run: Run) -> None:
         assert "[ 6., 15.]" in out
 
 
+def test_options_of_the_optimiser(run: Run) -> None:
+    usual = ok(run("p.mlir", *ARGS))
+    for option in ("--topology=cpu-vulkan", "--max-ulps=4", "--deterministic", "--no-plugins"):
+        assert ok(run("p.mlir", *ARGS, option)) == usual
+    for granularity, count in (("segment", 1), ("chain", 2)):
+        out = ok(run("p.mlir", *ARGS, "--report", "--granularity", granularity))
+        assert f"runs        {count} a call" in out
+        assert out.endswith(usual)
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_device_for_all_kernels(run: Run) -> None:
+    devices = ("--devices", "cpu,cuda:0", "--emulate", "cuda:0", "--report")
+    out = ok(run("p.mlir", *ARGS, *devices, "--device", "cuda:0"))
+    assert "runs        1 a call, of 1 lowered\n  run0 on cuda:0/triton: " in out
+
+
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--help"])
@@ -216,8 +233,9 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("usage: fuel-run [-h]")
     assert "examples:" in out
-    options = "random entry weights devices emulate place force threads variants out report"
-    for option in (*options.split(), "no-optimize"):
+    options = "random entry weights devices emulate place force threads out report no-optimize"
+    planning = "variants topology precision device deterministic max-ulps measurements no-plugins"
+    for option in (*options.split(), *planning.split()):
         assert f"--{option}" in out
 
 
@@ -330,17 +348,33 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         "write a decision and an arm",
     ),
     "many threads": (("p.mlir", *ARGS, "--threads", "20000"), "must be 1024 or fewer, got 20000"),
-    "long seed": (("p.mlir", "--random", "1" * 5000), "a seed has 100 digits or fewer"),
+    "long seed": (("p.mlir", "--random", "1" * 5000), "expected a number of 100 digits or fewer"),
     "no npz": (("p.mlir", "text.npz"), "text.npz: not an npz file, which is a zip archive"),
     "empty program": (("empty.mlir", *ARGS), "empty.mlir: there is no IR in it"),
     "one argument too many": (("p.mlir", *ARGS, "more.npz"), "unrecognized arguments: more.npz"),
+    "no such topology": (("p.mlir", *ARGS, "--topology", "moon"), "topology 'moon' is not known"),
+    "topology of other devices": (
+        ("p.mlir", *ARGS, "--topology", "cpu+h100", "--device", "cuda:0"),
+        "main cannot run: the session has no cuda:0; its devices are cpu",
+    ),
+    "device not in the topology": (
+        ("p.mlir", *ARGS, "--device", "cuda:0"),
+        "device cuda:0 is not in topology 'cpu'; it has cpu/numpy",
+    ),
+    "bad precision floor": (("p.mlir", *ARGS, "--max-ulps", "-1"), "argument --max-ulps: expected"),
+    "too high a precision": (("p.mlir", *ARGS, "--max-ulps", "0"), "tiles: precision-floor"),
+    "no measurements": (("p.mlir", *ARGS, "--measurements", "no.json"), "no.json cannot be read"),
+    "options of no use": (
+        ("p.mlir", *ARGS, "--no-optimize", "--max-ulps=4", "--no-plugins"),
+        "takes the program as it is; it cannot be given with --max-ulps, --no-plugins",
+    ),
     "no threads": (("p.mlir", *ARGS, "--threads", "0"), "threads must be 1 or more, got 0"),
     "index out of range": (("p.mlir", "far.npz", "--entry", "pick"), "index_select"),
     "bf16 into npz": (
         ("p.mlir", "b.safetensors", "--entry", "bf16"),
         "out.npz: npz cannot hold 'result0', which is bf16; write a .safetensors file, which can",
     ),
-    "bad seed": (("p.mlir", "--random", "-1"), "argument --random: a seed is a whole number"),
+    "bad seed": (("p.mlir", "--random", "-1"), "argument --random: expected a whole number"),
     "bad option": (("p.mlir", "--nope"), "unrecognized arguments: --nope (see fuel-run --help)"),
 }
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
 import re
 from pathlib import Path
@@ -31,6 +33,7 @@ from fuel_dialect.errors import (
 from fuel_dialect.graph import Graph
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.presets import PRESETS
+from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan.candidates import measurement_key
 from fuel_passes.plan.measurements import Measurements
 from fuel_passes.plan.measurements import dump as dump_times
@@ -135,6 +138,8 @@ def test_devices_fuel_cannot_read(devices: str) -> None:
     [
         ({"threads": 0}, "threads must be 1 or more, got 0"),
         ({"variants": "all"}, "variants is bake or keep, not 'all'"),
+        ({"precision": "low"}, "precision is fast or exact, not 'low'"),
+        ({"deterministic": "yes"}, "deterministic is True or False, not 'yes'"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
@@ -448,6 +453,32 @@ def test_bounds_of_a_session() -> None:
     for wrong in (-1, 1.5, True):
         with pytest.raises(ArgumentError, match="max_ulps must be a whole number >= 0, got"):
             Session(max_ulps=wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_session_has_every_option_of_fuel_optimize() -> None:
+    taken = inspect.signature(Session).parameters
+    for field in dataclasses.fields(OptimizePass):
+        assert taken[field.name].default == field.default
+
+
+def test_options_reach_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[OptimizePass] = []
+    apply = OptimizePass.apply
+    monkeypatch.setattr(
+        OptimizePass, "apply", lambda self, *rest: (asked.append(self), apply(self, *rest))
+    )
+    options: dict[str, Any] = {
+        "variants": "keep",
+        "granularity": "chain",
+        "precision": "exact",
+        "device": "cpu",
+        "deterministic": True,
+        "max_ulps": 7,
+        "plugins": False,
+    }
+    exe = Session(**options).compile(PROGRAM)
+    assert asked == [OptimizePass(topology="cpu", **options)]
+    np.testing.assert_array_equal(exe(X)[0], X * X)
 
 
 def test_a_session_plans_with_what_was_measured(tmp_path: Path) -> None:

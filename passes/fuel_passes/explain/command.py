@@ -14,6 +14,7 @@ from fuel_passes.explain.build import explain
 from fuel_passes.explain.drawing import to_svg
 from fuel_passes.explain.page import to_html
 from fuel_passes.explain.reports import Explanation
+from fuel_passes.options import add_flags, given
 from fuel_passes.pipeline import OptimizePass
 
 FAILURE = 2
@@ -31,15 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         module = load_program(Path(options.file))
-        pipeline = OptimizePass(
-            topology=options.topology,
-            device=options.device,
-            variants=options.variants,
-            plugins=not options.no_plugins,
-            deterministic=options.deterministic,
-            max_ulps=options.max_ulps,
-            measurements=options.measurements,
-        )
+        pipeline = OptimizePass(**given(options))
         explanation = explain(module, pipeline)
         _write(options.svg, explanation, to_svg)
         _write(options.html, explanation, to_html)
@@ -61,17 +54,9 @@ def _write(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("fuel-explain", description=DESCRIPTION)
+    parser = argparse.ArgumentParser("fuel-explain", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("file", metavar="FILE", help="an IR file")
-    parser.add_argument("--topology", metavar="NAME", help="a preset, or a file that ends in .json")
-    parser.add_argument("--device", metavar="NAME", help="pin every kernel that it can run to it")
-    parser.add_argument("--variants", choices=("bake", "keep"), default="bake")
-    parser.add_argument(
-        "--no-plugins", action="store_true", help="leave out passes of other packages"
-    )
-    parser.add_argument("--deterministic", action="store_true", help="bit-stable kernels only")
-    parser.add_argument("--max-ulps", type=int, metavar="N", help="the least precision allowed")
-    parser.add_argument("--measurements", metavar="FILE", help="a .json file of measured times")
+    add_flags(parser)
     parser.add_argument("--json", action="store_true", help="a JSON object instead of text")
     parser.add_argument("--svg", metavar="OUT", help="draw the plan, instead of text")
     parser.add_argument("--html", metavar="OUT", help="a page with the drawing and its details")

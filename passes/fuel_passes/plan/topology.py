@@ -73,13 +73,18 @@ def resolve(module: ModuleOp, option: str | None = None) -> Topology:
 
 
 def preset(name: str) -> Topology:
-    """The topology of a preset. Raises `FuelPassError` if there is none of that name."""
-    if name not in PRESETS:
+    """
+    The topology of a preset. Raises `FuelPassError` if there is none of that name.
+
+    Pipelines of xDSL take text with a `+` in quotes alone; `cpu-h100` needs none.
+    """
+    known = PRESETS.get(name.replace("-", "+"))
+    if known is None:
         raise FuelPassError(
-            f"topology {name!r} is not known; the presets are {', '.join(PRESETS)}; "
-            "the name of a file ends in .json"
+            f"topology {name!r} is not known; the presets are {', '.join(PRESETS)}, also written "
+            "with - for +; the name of a file ends in .json"
         )
-    return PRESETS[name]
+    return known
 
 
 def read(file: str) -> Topology:
