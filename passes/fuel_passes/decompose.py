@@ -83,8 +83,8 @@ def _is_served(op: FuelOp, site: Site) -> bool:
         return True
     if allowed and isinstance(op, DecomposableOp):
         return False
-    where = ", ".join(map(str, site.targets))
     if not allowed:
+        where = ", ".join(map(str, site.topology.targets))
         fail(
             op,
             f"{op.mnemonic()}: pinned to {op.placement}, but the targets that may be used are "
@@ -92,7 +92,7 @@ def _is_served(op: FuelOp, site: Site) -> bool:
             NoBackendForOp,
         )
     pinned = "" if op.placement is None else f", where it is pinned to {op.placement}"
-    where = ", ".join(str(t) for t in site.targets if op.placement in (None, t.device))
+    where = ", ".join(map(str, site.targets_of(op)))
     operands, results = ([str(dtypes.of_type(t)) for t in side] for side in element_types(op))
     fail(
         op,

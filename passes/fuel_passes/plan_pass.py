@@ -60,8 +60,8 @@ class PlanPass(ModulePass):
     results must end (`fuel.device`, the host without one), each value once to a device; donated
     arguments and their next values will live where they are written, and cost nothing. What is
     pinned stays where it is pinned; a pin on a device that cannot run the kernel is an error.
-    Kernels in arms that a person wrote run on the arm's target; a branch between kernels of one
-    device moves as one, without the variants that its new device lacks.
+    Kernels without a pin in arms that a person wrote run on the arm's target; a branch between
+    kernels of one device moves as one, without the variants that its new device lacks.
 
     A kernel whose cheapest source makes one call for each op becomes those calls. One that runs
     where it would without a plan gets no `target`, and with one target in the topology the sources

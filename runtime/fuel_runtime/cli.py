@@ -85,7 +85,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "action": "append",
         "default": [],
         "metavar": "NAME=DEVICE",
-        "help": "run an op (matmul), what gives a value, or a kernel there; may be repeated",
+        "help": "run an op (matmul), what gives a value, the arms of a decision (d0), or a kernel "
+        "there; may be repeated",
     },
     "--force": {
         "action": "append",

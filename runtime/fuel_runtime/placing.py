@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
-from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.errors import ArgumentError, DeviceUnavailable
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.pins import takes_pin
 from fuel_passes.plan.residency import DEVICE
+from fuel_passes.strip_plan import is_planned_branch
 
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
@@ -28,6 +29,8 @@ Place = Mapping[str, str]
 Results = str | Sequence[str | None] | Mapping[str, str]
 """A device for all results, or for each."""
 
+Found = TypeVar("Found", bound=Operation)
+
 
 class Pins:
     """
@@ -35,14 +38,17 @@ class Pins:
 
     1. An op, as `matmul` or `fuel.matmul`: every op of the kind.
     2. A value, as the IR names it (`h` or `%h`): the op that gives it.
-    3. A kernel label: every kernel that is called so once kernels are formed.
+    3. A decision of the program, by its path (`d3/1/d0`) or by a value that it gives: all its arms.
+    4. A kernel label: every kernel that is called so once kernels are formed.
 
-    The pin of a value counts for more than that of its kind of op, and that of a kernel for more
-    than either; all replace pins that the program has. Ops in a scan go where the scan goes. Leaves
-    and transfers take no pin.
+    The pin of an op counts for more than that of a decision around it, an inner decision for more
+    than an outer one, that of a value for more than that of its kind of op, and that of a kernel
+    for more than any. All replace what the program says, the targets of arms too. Ops in a scan go
+    where the scan goes. Leaves and transfers take no pin.
     """
 
     def __init__(self, place: object, devices: Devices):
+        self._devices = devices
         self._wanted = {
             name: _device(f"place: {name!r}", wanted, devices)
             for name, wanted in _mapping(place).items()
@@ -50,16 +56,24 @@ class Pins:
         self._have: dict[str, list[str]] = {}
 
     def pin_ops(self, function: FuncOp) -> None:
-        """Pin by op and by value."""
+        """Pin by op, by value and by decision."""
         ops: dict[str, list[FuelOp]] = {}
         values: dict[str, list[FuelOp]] = {}
+        decisions = dict[str, list[BranchOp]]()
         for op in _placeable(function):
             ops.setdefault(op.mnemonic(), []).append(op)
-            for hint in {result.name_hint for result in op.results} - {None}:
-                values.setdefault(str(hint), []).append(op)
-        self._have = {"ops": list(ops), "values": list(values)}
-        self._pin_from(ops, "fuel.")
-        self._pin_from(values, "%")
+            for hint in hints(op):
+                values.setdefault(hint, []).append(op)
+        for path, branch in _decisions(function.body.block):
+            for name in (path, *hints(branch)):
+                decisions.setdefault(name, []).append(branch)
+        self._have = {"ops": list(ops), "values": list(values), "decisions": list(decisions)}
+        by_op, by_value = self._take(ops, "fuel."), self._take(values, "%")
+        for device, branches in self._take(decisions, "%"):
+            for branch in branches:
+                move(branch, self._devices.at(device).target)
+        _pin(by_op)
+        _pin(by_value)
 
     def pin_kernels(self, function: FuncOp) -> None:
         """Pin by label. Raises `ArgumentError` for names of nothing."""
@@ -68,7 +82,7 @@ class Pins:
             if isinstance(op, KernelOp):
                 inner = _placeable_in(op.body.block.ops)
                 kernels.setdefault(op.label.data, []).extend((op, *inner))
-        self._pin_from(kernels, "")
+        _pin(self._take(kernels, ""))
         if not self._wanted:
             return
         have = {**self._have, "kernels": list(kernels)}
@@ -78,15 +92,50 @@ class Pins:
             f"place: {function.sym_name.data} has nothing called {missing}; it has {listed}"
         )
 
-    def _pin_from(self, known: Mapping[str, Sequence[FuelOp]], prefix: str) -> None:
-        """Pin what is known; those names are done with."""
-        for name in list(self._wanted):
-            found = known.get(name.removeprefix(prefix))
-            if found is None:
-                continue
-            device = self._wanted.pop(name)
-            for op in found:
-                op.properties["placement"] = device
+    def _take(
+        self, known: Mapping[str, Sequence[Found]], prefix: str
+    ) -> list[tuple[DeviceAttr, Sequence[Found]]]:
+        """What is known of the wanted names, in the order of `known`; those are done with."""
+        order = {name: index for index, name in enumerate(known)}
+        written = [name for name in self._wanted if name.removeprefix(prefix) in order]
+        written.sort(key=lambda name: order[name.removeprefix(prefix)])
+        return [(self._wanted.pop(name), known[name.removeprefix(prefix)]) for name in written]
+
+
+def _pin(found: Iterable[tuple[DeviceAttr, Sequence[FuelOp]]]) -> None:
+    for device, ops in found:
+        for op in ops:
+            op.properties["placement"] = device
+
+
+def move(branch: BranchOp, target: TargetAttr) -> None:
+    """Let all arms of a branch run on a target, with what is pinned or decided in them."""
+    for op in branch.walk():
+        op.properties.pop("placement", None)
+        if isinstance(op, BranchOp):
+            op.properties["arms"] = ArrayAttr(
+                arm if arm.target == target else ArmAttr.of(target, None, arm.origin.data)
+                for arm in op.arms
+            )
+
+
+def hints(op: Operation) -> list[str]:
+    """The names of the values that an op gives."""
+    return [str(hint) for hint in {result.name_hint for result in op.results} - {None}]
+
+
+def _decisions(block: Block, prefix: str = "") -> Iterator[tuple[str, BranchOp]]:
+    """The decisions of a program by path, outer before inner; not those that a plan has made."""
+    for op in block.ops:
+        if not isinstance(op, BranchOp):
+            continue
+        if is_planned_branch(op):
+            yield from _decisions(op.arm_regions[0].block, prefix)
+            continue
+        path = prefix + op.id.data
+        yield path, op
+        for index, region in enumerate(op.arm_regions):
+            yield from _decisions(region.block, f"{path}/{index}/")
 
 
 def _placeable(function: FuncOp) -> Iterator[FuelOp]:

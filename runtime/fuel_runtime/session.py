@@ -120,10 +120,11 @@ class Session:
         kernel or run is put into one.
 
         `place` pins what is named to a device: ops by kind (`matmul`), the op of a value by the
-        name it has in the IR (`h`), or kernels by the label that `fuel-explain` and the optimised
-        IR show; see `placing.Pins`. `results` says where results are to be: a device for all, a
-        mapping of their names to devices, or a sequence; those elsewhere than on the host come as
-        `DeviceArray`s. Without it the program decides (`fuel.device`), else it is the host.
+        name it has in the IR (`h`), all arms of a decision (`d0`), or kernels by the label that
+        `fuel-explain` and the optimised IR show; see `placing.Pins`. `results` says where results
+        are to be: a device for all, a mapping of their names to devices, or a sequence; those
+        elsewhere than on the host come as `DeviceArray`s. Without it the program decides
+        (`fuel.device`), else it is the host.
 
         Raises `ProgramError` for IR that does not parse or verify or lacks the function, `OSError`
         for a file that cannot be read, `WeightError` for weights that are missing or do not fit,

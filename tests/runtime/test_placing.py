@@ -108,10 +108,64 @@ def test_place_replaces_what_the_program_says() -> None:
     assert "cuda:0" in str(module)
 
 
+DECISIONS = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %b = fuel.branch "d"(%a = %x : tensor<4xf32>) -> tensor<4xf32>
+  arm on #fuel.target<cpu, "numpy"> price 60000 {
+    %e = fuel.exp %a {placement = #fuel.device<cpu>} : tensor<4xf32>
+    %n = fuel.neg %e : tensor<4xf32>
+    fuel.yield %n : tensor<4xf32>
+  }
+  arm on #fuel.target<cuda:0, "triton"> {
+    %i = fuel.branch "inner"(%c = %a : tensor<4xf32>) -> tensor<4xf32>
+    arm on #fuel.target<cuda:0, "triton"> {
+      %f = fuel.exp %c : tensor<4xf32>
+      fuel.yield %f : tensor<4xf32>
+    }
+    arm on #fuel.target<cpu, "numpy"> {
+      %f2 = fuel.exp %c : tensor<4xf32>
+      fuel.yield %f2 : tensor<4xf32>
+    }
+    %m = fuel.neg %i : tensor<4xf32>
+    fuel.yield %m : tensor<4xf32>
+  }
+  func.return %b : tensor<4xf32>
+}
+"""
+ROUTES: list[dict[str, int]] = [{"d": 0}, {"d": 1, "d/1/inner": 0}, {"d": 1, "d/1/inner": 1}]
+MOVED: list[tuple[dict[str, str] | None, list[str]]] = [
+    (None, ["cpu", "cuda:0 cuda:0", "cpu cuda:0"]),
+    ({"d": "vulkan:0"}, ["vulkan:0", "vulkan:0 vulkan:0", "vulkan:0 vulkan:0"]),
+    ({"%b": "cpu"}, ["cpu", "cpu cpu", "cpu cpu"]),
+    ({"d/1/inner": "cpu"}, ["cpu", "cpu cuda:0", "cpu cuda:0"]),
+    ({"d/1/inner": "cpu", "d": "vulkan"}, ["vulkan:0", "cpu vulkan:0", "cpu vulkan:0"]),
+    ({"exp": "cuda:0", "d": "cpu"}, ["cuda:0 cpu", "cuda:0 cpu", "cuda:0 cpu"]),
+    ({"n": "vulkan:0"}, ["cpu vulkan:0", "cuda:0 cuda:0", "cpu cuda:0"]),
+    ({"neg": "cpu", "m": "vulkan:0"}, ["cpu", "cuda:0 vulkan:0", "cpu vulkan:0"]),
+]
+
+
+@pytest.mark.parametrize(("place", "want"), MOVED, ids=str)
+def test_place_replaces_the_targets_of_arms(place: Any, want: list[str]) -> None:
+    for force, devices in zip(ROUTES, want, strict=True):
+        session = Session(fake("cpu,cuda:0,vulkan:0"), force=force)
+        exe = session.compile(DECISIONS, place=place)
+        for again in (exe, session.compile(exe.module, place=place)):
+            np.testing.assert_allclose(again(X[0])[0], -np.exp(X[0]), rtol=1e-6)
+            found = [run.target.partition("/")[0] for run in again.report().route]
+            assert found == devices.split()
+
+
+def test_an_arm_that_moves_has_no_price_any_more() -> None:
+    text = str(compiled({"d": "vulkan:0"}, program=DECISIONS).module)
+    assert "price" not in text
+    assert "price 60000" in str(compiled({"d/1/inner": "cpu"}, program=DECISIONS).module)
+
+
 def test_names_of_nothing() -> None:
     message = (
         "place: main has nothing called 'relu', 'q'; it has ops matmul, sum_dim; values h, p, s; "
-        "kernels matmul, "
+        "decisions none; kernels matmul, "
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
         compiled({"relu": "cpu", "matmul": "cuda:0", "q": "cpu"})

@@ -35,7 +35,7 @@ from fuel_passes.plan.measurements import (
     read,
 )
 from fuel_passes.plan.prices import source_ns
-from fuel_passes.plan.residency import present_arms
+from fuel_passes.plan.residency import present_arms, target_of
 from fuel_passes.plan.serving import element_types, source_serves
 from fuel_passes.plan.topology import Topology, target_description
 from fuel_passes.strip_plan import is_planned_branch
@@ -177,8 +177,9 @@ class Candidates:
         return tuple(Candidate(target, price) for target, price in best.items())
 
     def total(self, ops: Iterable[Operation], default: TargetAttr) -> int | None:
-        """The items of an arm on its target, one after the other; None if it cannot run them."""
-        return _sum(self.price(op, default) for op in ops if _costs(op))
+        """The items of an arm, one after the other, where they run; None if one cannot there."""
+        known = self.topology.targets
+        return _sum(self.price(op, target_of(op, default, known)) for op in ops if _costs(op))
 
     def as_written(self, ops: Iterable[Operation], default: TargetAttr) -> int | None:
         """The same without the choice of a source that would split a kernel."""

@@ -41,13 +41,18 @@ class Site:
         """What is known of `targets`, in their order."""
         return tuple(target_description(self.topology, target) for target in self.targets)
 
-    def candidates(self, op: FuelOp) -> Sequence[TargetDescription]:
-        """Descriptions of those targets that the op's pin allows."""
+    def targets_of(self, op: FuelOp) -> Sequence[TargetAttr]:
+        """The targets that may run an op: those of its pin, which overrides an arm's, or all."""
         pin = op.properties.get("placement")
-        if pin is None:
+        if pin is None or not self.targets:
+            return self.targets
+        return [target for target in self.topology.targets if target.device == pin]
+
+    def candidates(self, op: FuelOp) -> Sequence[TargetDescription]:
+        """Descriptions of the targets that may run an op."""
+        if op.properties.get("placement") is None:
             return self.descriptions
-        pairs = zip(self.targets, self.descriptions, strict=True)
-        return [d for target, d in pairs if target.device == pin]
+        return [target_description(self.topology, target) for target in self.targets_of(op)]
 
 
 def sites(module: ModuleOp, topology: Topology) -> Iterator[Site]:
