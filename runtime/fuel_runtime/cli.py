@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from fuel_runtime.arguments import Array
+    from fuel_runtime.executable import Executable
     from fuel_runtime.report import Report
+    from fuel_runtime.state import State
 
 WHOLE = 64
 """Most elements of a result that is printed whole."""
@@ -41,10 +43,11 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 DESCRIPTION = """\
-Compile a function of an IR file for this machine, run it once, and print its results.
+Compile a function of an IR file for this machine, run it, and print its results.
 
 Arrays meet arguments by their fuel.name attribute, arguments without one are called arg0, arg1, ...
-by position. Weights (fuel.weight "name") come from --weights.
+by position. Weights (fuel.weight "name") come from --weights. State (arguments with fuel.donated)
+starts at zero, is kept from call to call of --repeat, and is gone when the command ends.
 """
 
 EXAMPLES = """\
@@ -52,6 +55,7 @@ examples:
   fuel-run mlp.mlir --random 0                        made-up arguments, and weights if it has any
   fuel-run mlp.mlir x.npz --weights mlp.safetensors   arguments and weights from files
   fuel-run mlp.mlir x.npz --out y.safetensors         keep the results
+  fuel-run kv_cache.mlir --random 0 --repeat 3        three steps, on a cache that is kept
   fuel-run block.mlir --random 0 --variants keep --report --force d0=1
                                                       run the second way to compute decision d0
   fuel-run mlp.mlir --random 0 --devices cpu,vulkan:0,cuda:0 --emulate cuda:0 --report
@@ -73,6 +77,12 @@ class _Parser(argparse.ArgumentParser):
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--random": {"type": whole_number, "metavar": "SEED", "help": "make up arguments from a seed"},
+    "--repeat": {
+        "type": whole_number,
+        "default": 1,
+        "metavar": "N",
+        "help": "call it N times with the same arguments, and print what the last call gives",
+    },
     "--entry": {"default": "main", "metavar": "NAME", "help": "the function (main)"},
     "--weights": {"metavar": "FILE", "help": "a .safetensors or .npz file of the weights"},
     "--devices": {
@@ -178,6 +188,7 @@ def _fail(message: str) -> int:
 
 def _run(options: argparse.Namespace) -> Iterator[str]:
     """Do what the options say; the lines to print. Nothing is printed or written before success."""
+    _check(options)
     session = Session(
         options.devices,
         emulate=options.emulate,
@@ -185,12 +196,6 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         threads=options.threads,
         **given(options),
     )
-    if not options.optimize and (vain := [f for f in changed(options) if f != "--topology"]):
-        raise _UsageError(
-            f"--no-optimize takes the program as it is; it cannot be given with {', '.join(vain)}"
-        )
-    if not options.file:
-        raise _UsageError("the name of the program is empty")
     module = load_program(Path(options.file))
     signature = Signature.of(find_function(module, options.entry))
     if options.out is not None:
@@ -206,18 +211,39 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     )
     _note_unreached(executable.report(), options.force)
     state = {STATE: executable.new_state()} if signature.members else {}
-    results = map(np.asarray, executable(*arrays, **state))
+    results = map(np.asarray, _last_of(options.repeat, executable, arrays, state))
     named = dict(zip((port.name for port in signature.outputs), results, strict=True))
     if options.out is not None:
         save_arrays(options.out, named)
     report = [*str(executable.report()).splitlines(), ""] if options.report else []
-    return chain(note, _state_lines(signature), report, _result_lines(named))
+    return chain(note, _state_lines(signature, options.repeat), report, _result_lines(named))
 
 
-def _state_lines(signature: Signature) -> Iterator[str]:
+def _check(options: argparse.Namespace) -> None:
+    """Raise `_UsageError` for options that say nothing together."""
+    if not options.optimize and (vain := [f for f in changed(options) if f != "--topology"]):
+        raise _UsageError(
+            f"--no-optimize takes the program as it is; it cannot be given with {', '.join(vain)}"
+        )
+    if not options.file:
+        raise _UsageError("the name of the program is empty")
+    if options.repeat < 1:
+        raise _UsageError("--repeat is how many calls there are: 1 or more")
+
+
+def _last_of(
+    calls: int, executable: Executable, arrays: Sequence[Value], state: Mapping[str, State]
+) -> tuple[Any, ...]:
+    """The results of the last of some calls."""
+    for _ in range(calls - 1):
+        executable(*arrays, **state)
+    return executable(*arrays, **state)
+
+
+def _state_lines(signature: Signature, calls: int) -> Iterator[str]:
     if signature.members:
         members = ", ".join(str(member.port) for member in signature.members)
-        yield f"state: starts at zero, and is not kept: {members}"
+        yield f"state: starts at zero, and is gone after {calls} call{'s'[: calls > 1]}: {members}"
 
 
 def _note_unreached(report: Report, texts: Sequence[str]) -> None:

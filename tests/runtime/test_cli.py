@@ -233,7 +233,9 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("usage: fuel-run [-h]")
     assert "examples:" in out
-    options = "random entry weights devices emulate place force threads out report no-optimize"
+    options = (
+        "random repeat entry weights devices emulate place force threads out report no-optimize"
+    )
     planning = "variants topology precision device deterministic max-ulps measurements no-plugins"
     for option in (*options.split(), *planning.split()):
         assert f"--{option}" in out
@@ -352,6 +354,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "no npz": (("p.mlir", "text.npz"), "text.npz: not an npz file, which is a zip archive"),
     "empty program": (("empty.mlir", *ARGS), "empty.mlir: there is no IR in it"),
     "one argument too many": (("p.mlir", *ARGS, "more.npz"), "unrecognized arguments: more.npz"),
+    "no calls": (("p.mlir", *ARGS, "--repeat", "0"), "--repeat is how many calls there are: 1 or"),
     "no such topology": (("p.mlir", *ARGS, "--topology", "moon"), "topology 'moon' is not known"),
     "topology of other devices": (
         ("p.mlir", *ARGS, "--topology", "cpu+h100", "--device", "cuda:0"),
@@ -470,6 +473,27 @@ def test_a_stream_that_is_not_there(run: Run, stream: str, monkeypatch: pytest.M
     monkeypatch.setattr(sys, stream, None)
     assert run("p.mlir", *ARGS)[0] == 0
     assert run("p.mlir", "none.npz")[:2] == (2, "")
+
+
+SUMMING = """
+func.func @main(%x: tensor<2xf32>, %sum: tensor<2xf32> {fuel.name = "sum", fuel.donated})
+    -> (tensor<2xf32>, tensor<2xf32> {fuel.aliases = 1 : i64}) {
+  %next = fuel.add %sum, %x : tensor<2xf32>
+  %y = fuel.neg %next : tensor<2xf32>
+  func.return %y, %next : tensor<2xf32>, tensor<2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("calls", "said", "y"), [(1, "1 call", -2), (3, "3 calls", -6)])
+def test_state_is_kept_from_call_to_call(
+    run: Run, folder: Path, calls: int, said: str, y: int
+) -> None:
+    (folder / "sum.mlir").write_text(SUMMING)
+    assert ok(run("sum.mlir", "two.npz", "--repeat", str(calls))) == (
+        f"state: starts at zero, and is gone after {said}: sum: f32[2]\n"
+        f"result0: f32[2]\n[{y}., {3 * y // 2}.]\n"
+    )
 
 
 ENDED = """

@@ -169,5 +169,7 @@ def test_fuel_run_begins_with_zeros(tmp_path: Path, capsys: pytest.CaptureFixtur
     path.write_text(str(g.build(g.result, names=["y"])))  # pyright: ignore[reportAttributeAccessIssue]
     assert main([str(path), "--random", "0"]) == 0
     shown = capsys.readouterr().out
-    assert "state: starts at zero, and is not kept: cache: f32[8, 4], count: ui32[]" in shown
+    assert (
+        "state: starts at zero, and is gone after 1 call: cache: f32[8, 4], count: ui32[]" in shown
+    )
     assert "y: f32[4]" in shown
