@@ -33,7 +33,7 @@
 // HTML: <!DOCTYPE html>
 // HTML: "main:0.0": {"title": "pointwise exp", "lines": ["pinned to cpu", "one target alone can run it"]
 
-// MOON: fuel-explain: topology 'moon' is not known; the presets are cpu
+// MOON: fuel-explain: error: topology 'moon' is not known; the presets are cpu
 func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
   %0 = fuel.exp %x {placement = #fuel.device<cpu>} : tensor<2xf64>
   func.return %0 : tensor<2xf64>

@@ -17,6 +17,7 @@ from agreement import main as program
 from fuel_dialect.context import parse_module
 from fuel_passes.explain import Explanation, explain, main
 from fuel_passes.explain.colours import NOWHERE, colour_of, tint
+from fuel_passes.explain.drawing import details as lines_of
 from fuel_passes.explain.drawing import to_svg
 from fuel_passes.explain.layout import lay_out, run_width
 from fuel_passes.explain.page import to_html
@@ -203,6 +204,30 @@ def test_the_legend_names_every_target(nested: Explanation):
     chips = found(drawn(nested), "device")
     assert [c.get("data-target") for c in chips] == list(nested.targets)
     assert [words(c) for c in chips] == [[target] for target in nested.targets]
+
+
+def test_values_have_the_names_that_the_program_gives_them():
+    text = f"""func.func @main(%x: {T} {{fuel.name = "pixels"}}, %w: {T}) -> (
+        {T} {{fuel.name = "out"}}, {T}) {{
+      %0 = fuel.add %x, %w : {T}
+      %1 = fuel.neg %0 : {T}
+      func.return %0, %1 : {T}, {T}
+    }}"""
+    (function,) = explained(parse_module(text), "cpu").functions
+    assert [value.name for value in function.arguments] == ["pixels", "w"]
+    assert [value.name for value in function.results] == ["out", "result1"]
+
+
+def test_a_kernel_says_how_each_target_would_make_it():
+    body = f"%0 = fuel.neg %x : {T}\nfunc.return %0 : {T}"
+    (function,) = explained(program(f"%x: {T}", T, body), "cpu").functions
+    (item,) = function.items
+    measured = replace(item.candidates[1], price_ns=7, measured=True)
+    item = replace(item, candidates=(item.candidates[0], measured), only_generic=True)
+    first, *rest = lines_of(item)
+    assert first == "only a generic source can make it"
+    assert rest[0].startswith("→ cpu/numpy tiles: ")
+    assert rest[1] == "   cpu/numpy library: 7 ns, measured"
 
 
 def test_names_are_escaped():

@@ -137,4 +137,5 @@ def test_a_file_that_is_no_program_is_one_line(
 
 def test_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]):
     assert main(["nowhere.mlir"]) == 2
-    assert "nowhere.mlir" in capsys.readouterr().err
+    said = "fuel-explain: error: nowhere.mlir: No such file or directory\n"
+    assert capsys.readouterr().err == said

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
@@ -55,17 +56,20 @@ class Bodies:
         """The arguments of the function."""
         block = self.function.body.block
         devices = argument_devices(self.function, block)
+        hints = [value.name_hint or f"arg{index}" for index, value in enumerate(block.args)]
+        names = _names(self.function.arg_attrs, hints)
         return tuple(
-            ArgumentReport(value.name_hint or f"arg{index}", str(value.type), str(device))
-            for index, (value, device) in enumerate(zip(block.args, devices, strict=True))
+            ArgumentReport(name, str(value.type), str(device))
+            for name, value, device in zip(names, block.args, devices, strict=True)
         )
 
     def results(self) -> tuple[ArgumentReport, ...]:
         """The results of the function."""
         types, devices = self.function.function_type.outputs, result_devices(self.function)
+        names = _names(self.function.res_attrs, [f"result{index}" for index in range(len(types))])
         return tuple(
-            ArgumentReport(f"result {index}", str(type), str(device))
-            for index, (type, device) in enumerate(zip(types, devices, strict=True))
+            ArgumentReport(name, str(type), str(device))
+            for name, type, device in zip(names, types, devices, strict=True)
         )
 
     def _body(self, block: Block, prefix: str) -> BodyReport:
@@ -138,3 +142,14 @@ class Bodies:
         if not is_segment or planned is None or price is None:
             return None
         return self.total_ns - planned + price
+
+
+def _names(attributes: ArrayAttr[DictionaryAttr] | None, others: Sequence[str]) -> list[str]:
+    """What values are called: by `fuel.name`, or else."""
+    if attributes is None:
+        return list(others)
+    given = [found.data.get("fuel.name") for found in attributes]
+    return [
+        name.data if isinstance(name, StringAttr) else other
+        for name, other in zip(given, others, strict=True)
+    ]

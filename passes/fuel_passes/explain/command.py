@@ -36,9 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         explanation = explain(module, pipeline)
         _write(options.svg, explanation, to_svg)
         _write(options.html, explanation, to_html)
-    except (FuelError, OSError) as error:
-        print(f"fuel-explain: {_first_line(error)}", file=sys.stderr)
-        return FAILURE
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except FuelError as error:
+        return _fail(str(error).strip().partition("\n")[0])
     if options.json:
         print(explanation.to_json())
     elif not options.svg and not options.html:
@@ -63,5 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+def _fail(message: str) -> int:
+    print(f"fuel-explain: error: {message}", file=sys.stderr)
+    return FAILURE

@@ -43,7 +43,7 @@ from fuel_passes.explain.svg import (
     shortened,
     text,
 )
-from fuel_passes.explain.text import quality, show_bytes, show_ns
+from fuel_passes.explain.text import notes, quality, show_bytes, show_ns
 
 STYLE = """
 text { font: 12px ui-sans-serif, system-ui, Helvetica, Arial, sans-serif; fill: #1f2933 }
@@ -319,14 +319,13 @@ def _gives_on(placed: Placed) -> str:
 
 def details(item: ItemReport) -> list[str]:
     """A line for each target that could, or could not, run an item."""
-    lines = [f"pinned to {item.pin}"] if item.pin else []
+    lines = notes(item)
     for candidate in item.candidates:
         mark = "→ " if candidate.chosen else "   "
-        refused = f"refused: {candidate.refused}"
-        lines.append(
-            f"{mark}{candidate.target}: "
-            f"{refused if candidate.refused else show_ns(candidate.price_ns)}"
-        )
+        measured = ", measured" if candidate.measured else ""
+        price = f"{show_ns(candidate.price_ns)}{measured}"
+        said = f"refused: {candidate.refused}" if candidate.refused else price
+        lines.append(f"{mark}{candidate.target} {candidate.source}: {said}")
     return lines
 
 

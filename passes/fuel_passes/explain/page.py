@@ -20,6 +20,7 @@ from fuel_passes.explain.reports import (
     TransferReport,
 )
 from fuel_passes.explain.svg import printable
+from fuel_passes.explain.text import notes
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -72,9 +73,10 @@ function row(entry) {
   const name = element("td", "");
   const chip = element("i", "");
   chip.style.background = entry.colour;
-  name.append(chip, entry.target);
-  const said = entry.refused || (entry.price_ns === null ? "unpriced"
-    : entry.price_ns.toLocaleString("en") + " ns");
+  name.append(chip, entry.target, entry.source ? " " + entry.source : "");
+  const price = entry.price_ns === null ? "unpriced"
+    : entry.price_ns.toLocaleString("en") + " ns";
+  const said = entry.refused || price + (entry.measured ? ", measured" : "");
   made.append(name, element("td", said, entry.refused ? "" : "price"));
   return made;
 }
@@ -137,9 +139,7 @@ def _of_run(run: RunReport) -> Iterator[tuple[str, dict[str, Any]]]:
     lines = [f"{len(run.kernels)} kernels, {run.leaves} constants and weights"]
     yield run.id, _entry(f"run on {run.target}", lines, [(run.target, run.price_ns)])
     for index, kernel in enumerate(run.kernels):
-        notes = [f"pinned to {kernel.pin}"] if kernel.pin else []
-        notes += ["one target alone can run it"] if kernel.only_one else []
-        entry = _entry(f"{kernel.kind} {kernel.item}", notes, [])
+        entry = _entry(f"{kernel.kind} {kernel.item}", notes(kernel), [])
         entry["rows"] = [
             {
                 **asdict(candidate),

@@ -29,15 +29,20 @@ def lines(explanation: Explanation) -> Iterator[str]:
 
 
 def _item(number: int, item: ItemReport, indent: str = "  ") -> Iterator[str]:
-    pin = f", pinned to {item.pin}" if item.pin else ""
-    only = ", one target alone can run it" if item.only_one else ""
-    generic = ", only a generic source can make it" if item.only_generic else ""
-    yield f"{indent}{number:4} {item.kind} {item.item}{pin}{only}{generic}"
+    yield f"{indent}{number:4} {', '.join([f'{item.kind} {item.item}', *notes(item)])}"
     for candidate in item.candidates:
         mark = "*" if candidate.chosen else " "
         why = f"refused: {candidate.refused}" if candidate.refused else _ns(candidate.price_ns)
         said = f"{why}  measured" if candidate.measured else why
         yield f"{indent}     {mark} {candidate.target:16} {candidate.source:9} {said}"
+
+
+def notes(item: ItemReport) -> list[str]:
+    """What is to be said of an item besides its candidates."""
+    pinned = [f"pinned to {item.pin}"] if item.pin else []
+    only_one = ["one target alone can run it"] if item.only_one else []
+    only_generic = ["only a generic source can make it"] if item.only_generic else []
+    return [*pinned, *only_one, *only_generic]
 
 
 def _totals(report: FunctionReport) -> Iterator[str]:
