@@ -26,7 +26,7 @@
 // SVG: <svg xmlns="http://www.w3.org/2000/svg"
 // SVG: <g class="run" data-id="main:0" data-target="cpu/numpy">
 // SVG: <g class="kernel" data-id="main:0.0">
-// SVG: vulkan:0/kompute: refused: no kernel for exp (f64) -&gt; f64
+// SVG: vulkan:0/kompute shaders: refused: no kernel for exp (f64) -&gt; f64
 // SVG: <g class="candidate chosen" data-target="cpu/numpy">
 // SVG: <g class="candidate refused" data-target="vulkan:0/kompute">
 
