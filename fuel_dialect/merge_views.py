@@ -3,14 +3,15 @@
 Views of views become one view, so that a reader of a long chain repeats a short one.
 
 Slices and flips of different dims commute; they are sorted by dim, the least innermost, so that
-those of one dim meet. A view merges only with one that is pinned as it is.
+those of one dim meet. A view merges only with one that is pinned as it is. `reorder_views` brings
+views of one kind together.
 """
 
 from __future__ import annotations
 
 from typing import cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from fuel_dialect.ops.base import int_value, integer, tensor_type
@@ -34,7 +35,15 @@ LOOK_BACK = 8
 
 def view_patterns(op: type[ShapeOp]) -> tuple[RewritePattern, ...]:
     """The patterns for one kind of view, or reshape."""
-    return PATTERNS.get(op, ())
+    from fuel_dialect.reorder_views import SinkAlongDim, SinkPermutation, SinkSlice
+
+    sinking: dict[type[ShapeOp], tuple[RewritePattern, ...]] = {
+        FlipOp: (SinkAlongDim(),),
+        PermuteOp: (SinkPermutation(),),
+        SliceOp: (SinkAlongDim(), SinkSlice()),
+        TransposeOp: (SinkPermutation(),),
+    }
+    return (*PATTERNS.get(op, ()), *sinking.get(op, ()))
 
 
 def inner_of(op: ShapeOp, *kinds: type[ShapeOp]) -> ShapeOp | None:
@@ -107,8 +116,8 @@ class MergeAlongDim(RewritePattern):
         if inner is None or int_value(op.dim) > int_value(inner.dim):
             return
         if int_value(op.dim) < int_value(inner.dim):
-            first = _like(op, inner.input)
-            rewriter.replace(op, [first, _like(inner, first.results[0])])
+            first = like(op, inner.input)
+            rewriter.replace(op, [first, like(inner, first.result)])
         elif isinstance(op, SliceOp):
             start = int_value(op.start) + int_value(cast(SliceOp, inner).start)
             op.properties["start"] = integer(start)
@@ -118,13 +127,11 @@ class MergeAlongDim(RewritePattern):
             rewriter.replace(op, [], [inner.input])
 
 
-def _like(op: SliceOp | FlipOp, input: SSAValue) -> SliceOp | FlipOp:
-    """The same slice or flip of another value."""
-    if isinstance(op, SliceOp):
-        return SliceOp.make(
-            input, dim=op.dim, start=op.start, length=op.length, placement=op.placement
-        )
-    return FlipOp.make(input, dim=op.dim, placement=op.placement)
+def like(op: ShapeOp, input: SSAValue, **others: Attribute) -> ShapeOp:
+    """The same view of another value, with other properties for some."""
+    properties = {**op.properties, **others}
+    types = type(op).infer([tensor_type(input)], properties, ())
+    return type(op).create(operands=[input], result_types=types, properties=properties)
 
 
 PATTERNS: dict[type[ShapeOp], tuple[RewritePattern, ...]] = {

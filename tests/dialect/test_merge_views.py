@@ -101,6 +101,30 @@ LONG: dict[str, tuple[tuple[int, ...], Step, list[str]]] = {
         lambda v, n: unit([shape.UnsqueezeOp, shape.SqueezeOp][n % 2], v, 1),
         [],
     ),
+    "flips and transposes": (
+        (3, 4),
+        lambda v, n: shape.TransposeOp.make(v) if n % 2 else shape.FlipOp.make(v, dim=integer(0)),
+        [],
+    ),
+    "slices, flips and permutations": (
+        (200, 150, 100),
+        lambda v, n: (
+            lambda: shorter(v, n % 2, n % 5 % 2),
+            lambda: shape.FlipOp.make(v, dim=integer(n // 3 % 3)),
+            lambda: shape.PermuteOp.make(v, axes=int_array([1, 2, 0])),
+        )[n % 3](),
+        ["slice", "slice", "slice", "flip", "permute"],
+    ),
+    "slices, transposes and unit dims": (
+        (200, 150),
+        lambda v, n: (
+            lambda: unit(shape.UnsqueezeOp, v, 1),
+            lambda: shorter(v, 2),
+            lambda: shape.TransposeOp.make(v),
+            lambda: unit(shape.SqueezeOp, v, 2),
+        )[n % 4](),
+        ["slice"],
+    ),
     "unit dims of two kinds": (
         (4, 1, 3),
         lambda v, n: unit(
@@ -165,6 +189,43 @@ def test_a_view_between_keeps_its_readers():
     assert {op.input for op in slices} == {block.args[0]}
 
 
+REORDERED: list[tuple[list[Step], list[str]]] = [
+    (
+        [lambda v, n: shape.TransposeOp.make(v), lambda v, n: shorter(v, 0)],
+        ["slice", "transpose"],
+    ),
+    (
+        [lambda v, n: shape.FlipOp.make(v, dim=integer(0)), lambda v, n: slice_of(v, 0, 1, 3)],
+        ["slice", "flip"],
+    ),
+    (
+        [lambda v, n: unit(shape.UnsqueezeOp, v, 0), lambda v, n: shape.TransposeOp.make(v)],
+        ["transpose", "unsqueeze"],
+    ),
+    (
+        [lambda v, n: unit(shape.UnsqueezeOp, v, 1), lambda v, n: slice_of(v, 1, 0, 0)],
+        ["unsqueeze", "slice"],
+    ),
+    (
+        [lambda v, n: unit(shape.UnsqueezeOp, v, 1), lambda v, n: slice_of(v, 1, 0, 1)],
+        ["unsqueeze"],
+    ),
+    (
+        [lambda v, n: unit(shape.UnsqueezeOp, v, 1), lambda v, n: shape.TransposeOp.make(v)],
+        ["unsqueeze"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("steps", "left"), REORDERED)
+def test_views_of_several_kinds_have_one_order(steps: list[Step], left: list[str]):
+    module = chain((5, 4), steps)
+    (want,) = evaluate(module, x := np.arange(20, dtype=np.float32).reshape(5, 4))
+    (got,) = evaluate(canonicalized(module), x)
+    np.testing.assert_array_equal(got, want)
+    assert views(module) == left
+
+
 def test_views_that_are_pinned_apart_stay_apart():
     def pinned(value: SSAValue, number: int) -> shape.SliceOp:
         op = shorter(value, 0)
@@ -172,6 +233,8 @@ def test_views_that_are_pinned_apart_stay_apart():
         return op
 
     assert views(canonicalized(chain((9, 2), [pinned] * 2))) == ["slice", "slice"]
+    mixed = [lambda v, n: shape.TransposeOp.make(v, placement=DeviceAttr.of("cpu")), pinned]
+    assert views(canonicalized(chain((9, 2), mixed))) == ["transpose", "slice"]
 
 
 @st.composite
