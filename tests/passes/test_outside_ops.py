@@ -114,7 +114,7 @@ def check(module: ModuleOp, *arrays: Array, topology: str = "cpu") -> ModuleOp:
     assert str(optimised) == once
     for found in (evaluate(optimised, *arrays), Session().run(module, *arrays)):
         for got, want in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(got, want)
+            np.testing.assert_allclose(got, want, rtol=2e-6)  # sums may be reordered
     return optimised
 
 

@@ -82,7 +82,7 @@ def test_a_value_goes_to_a_device_once() -> None:
     assert report.transfer_bytes == report.moved_bytes == 8 * 16
     check(exe(X, Y), chain(X, Y))
     assert exe.report().moved_bytes == 2 * 8 * 16
-    assert device_of(devices, "cuda:0").driver.done["write"] == 2 * 2
+    assert driver_of(devices, "cuda:0").done["write"] == 2 * 2
 
 
 def test_the_report_says_where_runs_are_and_what_moves() -> None:
