@@ -58,7 +58,7 @@ func.func @sums(%x: tensor<9x4xf32>, %h: tensor<4xf32>) -> (tensor<4xf32>, tenso
 // CHECK-NEXT:         maximum.reduce(y_t, axis=-1, keepdims=True, out=t)
 // CHECK-NEXT:         subtract(y_t, t, y_t)
 // CHECK-NEXT:         exp(y_t, y_t)
-// CHECK-NEXT:         add.reduce(y_t, axis=-1, keepdims=True, out=t_1)
+// CHECK-NEXT:         einsum("...j->...", y_t, out=t_1[..., 0])
 // CHECK-NEXT:         divide(y_t, t_1, y_t)
 // CHECK-NEXT:         multiply(y_t, g, y_t)
 // CHECK-NEXT:     pool.run(mul_scalar_softmax_last_dim_mul_tile, 2)
