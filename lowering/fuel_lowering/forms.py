@@ -457,12 +457,18 @@ def _row_form(kernel: KernelOp, name: str) -> RowForm:
     form = RowForm(name, _arguments(kernel), _yielded(block))
     _fill(form, block)
     along = [op for op in form.ops if isinstance(op, AlongAxesOp)]
-    rows = {(tuple(tensor_type(op.operands[0]).get_shape()), op.axes()) for op in along}
+    rows = {_rows_of(op) for op in along}
     if len(rows) != 1:
         raise LoweringError(f"{name}: reductions of one kernel are along the same rows: {rows}")
     form.shape, form.axes = rows.pop()
     _RowAnalysis(form).run()
     return form
+
+
+def _rows_of(op: AlongAxesOp) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape that a reduction goes over, and its axes with all those of one element."""
+    shape = tuple(tensor_type(op.operands[0]).get_shape())
+    return shape, tuple(a for a, extent in enumerate(shape) if extent == 1 or a in op.axes())
 
 
 class _RowAnalysis:

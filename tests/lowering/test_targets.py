@@ -375,6 +375,25 @@ func.return %f, %q : tensor<{flat}>, tensor<{r}x{a}>""",
     check(target, module, arrays, tight)
 
 
+@each_target
+@pytest.mark.parametrize("shape", [(1, 1, 2), (1, 3, 1), (1, 1, 1)])
+def test_reductions_that_differ_in_axes_of_one_element_are_one_kernel(
+    shape: tuple[int, ...], target: str
+):
+    """A norm as its definition is a sum over every axis that has one element in the result."""
+    type, kept = (f"tensor<{'x'.join(map(str, s))}xf32>" for s in (shape, shape[:-1]))
+    module = main(
+        f"%x: {type}",
+        f"({kept}, {type})",
+        f"""
+%n = fuel.rms_norm_last_dim %x {{eps = 1.0e-3 : f64}} : {type}
+%s = fuel.sum_dim %n {{dim = 2 : i64}} : {type} -> {kept}
+%p = fuel.softmax_last_dim %n : {type}
+func.return %s, %p : {kept}, {type}""",
+    )
+    check(target, module, [floats("f32", shape)])
+
+
 # Writes in place.
 
 
