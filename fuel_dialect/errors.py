@@ -106,6 +106,10 @@ class DeviceUnavailable(FuelError):
     """A device that was asked for is not on this machine, or its package is missing."""
 
 
+class DeviceFailure(FuelError):
+    """A device, or the library that drives it, failed; what lies on the device may be lost."""
+
+
 class DecisionError(FuelError, ValueError):
     """A forced decision names a branch or an arm that the program does not have."""
 

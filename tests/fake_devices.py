@@ -31,7 +31,7 @@ from fuel_dialect.reference.interpreter import evaluate, evaluate_op
 from fuel_dialect.traits import ChecksIndices, Leaf
 from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter, WeightUse
 from fuel_runtime.devices import Devices, Kind, open_devices
-from fuel_runtime.devices.interface import BoundLaunch, Limits
+from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -75,7 +75,7 @@ def open_fake(device: DeviceAttr, capacity: int | None) -> FakeDriver:
 
 
 @dataclass
-class FakeDriver:
+class FakeDriver(Driver):
     """Memory by number; the driver refuses what would be a fault on real hardware."""
 
     device: DeviceAttr

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -203,8 +202,8 @@ def bind(
 
     `rest` are positional arguments beyond the last, `named` those given by keyword. Arrays of a
     device stay there where the argument of the function is in `mobile`, and come to the host
-    elsewhere; those of another library (`__cuda_array_interface__`) go to the first of the
-    `takers`. Raises `ArgumentError` that names the argument, what was expected and what was given.
+    elsewhere; those of another library that are in CUDA memory go to one of the `takers`. Raises
+    `ArgumentError` that names the argument, what was expected and what was given.
     """
     given = [value for value in positional if value is not MISSING]
     entry, ports = signature.entry, signature.inputs
@@ -219,11 +218,10 @@ def bind(
     check_names(signature, values)
     found: list[Value] = []
     for index, (place, port) in enumerate(zip(signature.positions, ports, strict=True)):
-        value, label = values[port.name], f"{entry}: argument {index} ({port.name})"
-        if place in mobile:
-            found.append(as_value(value, port, label, takers))
-        else:
-            found.append(as_array(value, port, label))
+        label = f"{entry}: argument {index} ({port.name})"
+        value = adopted(values[port.name], port, label, takers)
+        read = as_value if place in mobile else as_array
+        found.append(read(value, port, label))
     return tuple(found)
 
 
@@ -247,46 +245,35 @@ def _takes(signature: Signature) -> str:
     return f"{len(ports)} argument{'s' * (len(ports) > 1)} ({', '.join(map(str, ports))})"
 
 
-def as_value(value: object, port: Port, label: str, takers: Sequence[BufferDevice] = ()) -> Value:
-    """
-    An array of a device as it is, if it has the port's dtype and shape; else `as_array`.
-
-    One of another library is copied to the first of the `takers`, without passing the host.
-    """
-    if isinstance(value, DeviceArray):
-        if value.shape == port.shape and value.dtype == port.numpy:
-            return value
-        raise _mismatch(value, port, label)
-    interface = None if isinstance(value, np.ndarray) else _interface(value)
-    if interface is None or not takers:
+def as_value(value: object, port: Port, label: str) -> Value:
+    """An array of a device as it is, if it has the port's dtype and shape; else `as_array`."""
+    if not isinstance(value, DeviceArray):
         return as_array(value, port, label)
-    _check_interface(interface, port, label)
-    return takers[0].adopt(value, port.shape, port.numpy)
+    if value.shape == port.shape and value.dtype == port.numpy:
+        return value
+    raise _mismatch(value, port, label)
 
 
-def _interface(value: object) -> Mapping[str, Any] | None:
-    """How an array on a CUDA device says where it is; None for what is none."""
-    found: object = getattr(value, "__cuda_array_interface__", None)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else None
+def adopted(value: object, port: Port, label: str, takers: Sequence[BufferDevice]) -> object:
+    """
+    An array of another library in CUDA memory, copied to the card it is on or to another.
 
+    Any other value as it is. Raises `ArgumentError` for an array that cannot be read.
+    """
+    if not takers or isinstance(
+        value, np.ndarray | DeviceArray | bool | int | float | list | tuple
+    ):
+        return value
+    from fuel_runtime.devices.exchange import dlpack_card, is_on_cuda
 
-def _check_interface(interface: Mapping[str, Any], port: Port, label: str) -> None:
-    """Raise `ArgumentError` unless an array is row-major and has the port's dtype and shape."""
-    dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
-    strides = interface.get("strides")
-    like = np.broadcast_to(np.zeros((), dtype), shape)
-    if dtype != port.numpy or shape != port.shape:
-        raise _mismatch(like, port, label)
-    if strides is not None and like.size and tuple(strides) != row_major(shape, dtype.itemsize):
-        raise ArgumentError(
-            f"{label}: an array on a device must be row-major; its strides are {list(strides)} "
-            f"bytes, not {list(row_major(shape, dtype.itemsize))}"
-        )
-
-
-def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """The strides in bytes of an array without gaps."""
-    return tuple(prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
+    if not is_on_cuda(value):
+        return value
+    card = dlpack_card(value)
+    nearest = [taker for taker in takers if taker.target.device.ordinal.data == card]
+    try:
+        return [*nearest, *takers][0].adopt(value, port.numpy)
+    except ArgumentError as error:
+        raise ArgumentError(f"{label}: {error}") from None
 
 
 def as_array(value: object, port: Port, label: str) -> Array:

@@ -59,7 +59,8 @@ class Executable(abc.ABC):
     A program that has state takes it as `state=`, which `new_state` makes, and updates it; it is
     not among the results. Calls from several threads at once are fine, each with a state of its
     own. A call raises `ArgumentError` for arguments that do not fit, `StateError` for a state that
-    cannot be used, and `IndexOutOfRange` when an index operand points outside.
+    cannot be used, `IndexOutOfRange` when an index operand points outside, and `DeviceFailure` when
+    a device fails.
     """
 
     __slots__ = ("__weakref__", "_layout", "_module", "_movers", "_report", "_signature", "_source")
@@ -311,7 +312,8 @@ def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> C
 def _state_layout(function: FuncOp, signature: Signature, devices: Devices) -> Layout:
     """Where the members of a state live."""
     homes = argument_devices(function, function.body.block)
-    return Layout.of(signature, [devices.at(homes[m.argument]) for m in signature.members])
+    places = [devices.at(homes[member.argument]) for member in signature.members]
+    return Layout.of(signature, places, devices.takers)
 
 
 def _state_reports(parts: _Parts, layout: Layout) -> Iterator[StateReport]:

@@ -165,15 +165,21 @@ class Session:
         """
         An array on a device of the session, to be an argument of many calls.
 
+        One of another library in CUDA memory comes to a CUDA device without passing the host.
         Raises `DeviceUnavailable`, `OutOfMemory`, or `ArgumentError` for what is no array that fuel
         can hold.
         """
         import numpy as np
 
         from fuel_dialect import dtypes
+        from fuel_runtime.devices.arrays import DeviceArray
+        from fuel_runtime.devices.exchange import is_on_cuda
 
         home = self._devices.at(DeviceAttr.of(device))
-        given = np.asarray(array)
+        if isinstance(array, DeviceArray):
+            return home.receive(array)
+        takers = [taker for taker in self._devices.takers if taker is home and is_on_cuda(array)]
+        given = takers[0].adopt(array) if takers else np.asarray(array)
         try:
             dtypes.of(given.dtype)
         except DTypeError as error:

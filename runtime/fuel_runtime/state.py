@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from fuel_dialect.errors import ArgumentError, StateError
-from fuel_runtime.arguments import Array, Port, Signature, Value, as_value, describe
+from fuel_runtime.arguments import Array, Port, Signature, Value, adopted, as_value, describe
 
 if TYPE_CHECKING:
     from fuel_runtime.devices import Device
+    from fuel_runtime.devices.buffers import BufferDevice
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +26,16 @@ class Layout:
     entry: str
     ports: tuple[Port, ...]
     devices: tuple[Device, ...]
+    takers: tuple[BufferDevice, ...] = ()
+    """See `arguments.adopted`."""
 
     @staticmethod
-    def of(signature: Signature, devices: Sequence[Device]) -> Layout:
+    def of(
+        signature: Signature, devices: Sequence[Device], takers: tuple[BufferDevice, ...] = ()
+    ) -> Layout:
         """The layout of a signature whose members are on some devices."""
         ports = tuple(member.port for member in signature.members)
-        return Layout(signature.entry, ports, tuple(devices))
+        return Layout(signature.entry, ports, tuple(devices), takers)
 
     @property
     def names(self) -> list[str]:
@@ -53,7 +58,8 @@ class Layout:
         port, device = self.ports[index], self.devices[index]
         if port.name not in given:
             return device.receive(np.zeros(port.shape, port.numpy))
-        value = as_value(given[port.name], port, f"{self.entry}: state {port.name}")
+        label = f"{self.entry}: state {port.name}"
+        value = as_value(adopted(given[port.name], port, label, self.takers), port, label)
         own = np.array(value, order="C") if isinstance(value, np.ndarray) else value
         moved = device.receive(own)
         return moved.copy() if moved is value else moved

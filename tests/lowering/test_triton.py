@@ -12,6 +12,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import main
+from fake_cubin import entry_of
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import LoweringError
 from fuel_lowering.kernels import DeviceKernel, DeviceRun
@@ -55,6 +56,10 @@ def check_compiles(found: Sequence[DeviceKernel], capability: int) -> None:
         compiled = compile_kernel(kernel, capability)
         assert compiled.cubin.startswith(b"\x7fELF")
         assert (compiled.global_scratch, compiled.profile_scratch) == (0, 0)
+        entry = entry_of(compiled.cubin, compiled.name)
+        pointers, scalars = [8] * len(kernel.parameters), [4] * len(kernel.scalars)
+        assert entry.sizes == (*pointers, *scalars, 8, 8)
+        assert entry.threads == compiled.threads
 
 
 @pytest.mark.parametrize("capability", [80, 90])

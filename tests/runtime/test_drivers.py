@@ -7,7 +7,8 @@ Where there is a GPU the same tests run on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,31 +17,24 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import TensorType, f32, i32
 
-from fake_cupy import FakeCupy
+from fake_cards import CUDA, FakeCard
+from fake_cupy import FakeCupy, FakeError
 from fuel_dialect import knobs
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
-from fuel_dialect.errors import DeviceUnavailable, IndexOutOfRange, LoweringError, OutOfMemory
+from fuel_dialect.errors import (
+    DeviceFailure,
+    DeviceUnavailable,
+    IndexOutOfRange,
+    LoweringError,
+    OutOfMemory,
+)
 from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
-from fuel_lowering.triton.interpret import InterpretedKernel
 from fuel_runtime.devices import cuda, emulated
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.interface import BoundLaunch, Driver
 from triton_kernels import ADD, HEAD, kernel
 
-CUDA = DeviceAttr.of("cuda:0")
 CAPACITY = 1 << 24
-
-
-class FakeCard(cuda.CudaDriver):
-    """The CUDA driver; its stand-in for CuPy interprets what is loaded."""
-
-    def __init__(self):
-        self.cupy = FakeCupy()
-        super().__init__(CUDA, self.cupy)
-
-    def load(self, kernel: DeviceKernel) -> cuda.LoadedKernel:
-        self.cupy.kernels[kernel.name] = InterpretedKernel(kernel)
-        return super().load(kernel)
 
 
 OPENED = {
@@ -51,8 +45,11 @@ OPENED = {
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(knobs.CACHE_DIR, str(tmp_path))
+    yield
+    for card in list(FakeCard.made):
+        card.close()
 
 
 @pytest.fixture(
@@ -106,6 +103,7 @@ def test_copies_and_zeros(driver: Driver):
 
 
 def test_memory_is_metered(driver: Driver):
+    driver.free(driver.allocate(1 << 20))  # CUDA takes memory from the card in larger pieces
     free = driver.free_bytes()
     assert free is not None
     total = driver.total_bytes()
@@ -212,32 +210,110 @@ def test_a_run_is_one_graph():
     driver = FakeCard()
     handles = [put(driver, array) for array in arrays()]
     launch = bound(driver, handles)
-    driver.cupy.log.clear()
+    driver.fake.log.clear()
     recording = driver.record([launch, launch])
     one = ("launch", "add", (2, 1, 1), (128, 1, 1), 0)
-    assert driver.cupy.log == [("begin",), one, one, ("end",), ("upload", 2)]
-    assert driver.cupy.scratch == [(0, 0), (0, 0)]
-    driver.cupy.log.clear()
+    assert driver.fake.log == [("begin",), one, one, ("end",), ("upload", 2)]
+    assert driver.fake.scratch == [(0, 0), (0, 0)]
+    driver.fake.log.clear()
     driver.replay(recording)
-    assert driver.cupy.log == [("replay", 2)]
+    assert driver.fake.log == [("replay", 2)]
 
 
 def test_a_capture_that_fails_is_an_error_and_ends():
     driver = FakeCard()
     launch = bound(driver, [put(driver, array) for array in arrays()])
-    driver.cupy.refusal = "too many resources requested for launch"
+    driver.fake.failures["launch"] = FakeError("too many resources requested for launch", 701)
     message = "cuda:0: launches of add cannot be captured as a CUDA graph: too many resources"
     with pytest.raises(LoweringError, match=message):
         driver.record([launch])
-    driver.cupy.refusal = ""
+    driver.fake.failures.clear()
     driver.replay(driver.record([launch]))
+
+
+def fill(driver: FakeCard, handles: Sequence[Any]) -> None:
+    driver.record([bound(driver, handles)])
+    driver.write(handles[0], np.zeros(16, "u1"))
+
+
+@pytest.mark.parametrize("call", ["end", "upload", "load", "pin"])
+def test_there_may_be_no_memory_for_other_things_than_arrays(call: str):
+    driver = FakeCard()
+    handles = [driver.allocate(4000) for _ in arrays()]
+    driver.fake.failures[call] = FakeError("cudaErrorMemoryAllocation: out of memory", 2)
+    with pytest.raises(OutOfMemory, match="cuda:0: cudaErrorMemoryAllocation: out of memory"):
+        fill(driver, handles)
 
 
 def test_a_module_that_does_not_load_is_named():
     driver = FakeCard()
-    driver.cupy.refusal = "no kernel image is available"
+    driver.fake.failures["load"] = FakeError("no kernel image is available")
     with pytest.raises(LoweringError, match="kernel add does not load: no kernel image"):
         driver.load(kernel("add", ADD, arrays()))
+
+
+def test_a_block_that_is_too_large_for_its_registers():
+    driver = FakeCard()
+    driver.fake.most_threads = 64
+    message = "kernel add runs blocks of 128 threads; with the registers .* cuda:0 has room for 64"
+    with pytest.raises(LoweringError, match=message):
+        driver.load(kernel("add", ADD, arrays()))
+
+
+def test_a_card_that_fails_is_an_error_and_closes():
+    driver = FakeCard()
+    device = wrapped(driver)
+    array = device.receive(np.arange(4, dtype="f4"))
+    for call in ("synchronize", "wait"):
+        driver.fake.failures[call] = FakeError("an illegal memory access was encountered", 700)
+    with pytest.raises(DeviceFailure, match="cuda:0 failed: an illegal memory access"):
+        np.asarray(array)
+    with pytest.raises(DeviceFailure, match="cuda:0 failed: an illegal memory access"):
+        device.synchronise()
+    device.close()
+    assert not device.is_open
+    driver.fake.failures.clear()
+
+
+def in_a_thread(work: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(work).result()
+
+
+def test_a_thread_has_no_card_until_it_is_given_one():
+    driver = FakeCard()
+    x, y, out = arrays()
+    handles = in_a_thread(lambda: [put(driver, array) for array in (x, y, out)])
+    launch = in_a_thread(lambda: bound(driver, handles))
+    recording = in_a_thread(lambda: driver.record([launch]))
+    in_a_thread(lambda: driver.replay(recording))
+    found = in_a_thread(lambda: get(driver, handles[2], out))
+    np.testing.assert_array_equal(found, x * 1.5)
+    in_a_thread(lambda: driver.discard(recording))
+
+
+def test_code_goes_where_the_card_is_current():
+    driver = FakeCard()
+    loaded = [driver.load(kernel("add", ADD, arrays()))]
+    in_a_thread(loaded.clear)
+    assert len(driver.fake.modules) == 1
+    driver.synchronise()
+    assert not driver.fake.modules
+    kept = driver.load(kernel("add", ADD, arrays()))
+    driver.close()
+    assert not driver.fake.modules
+    del kept
+
+
+def test_code_lives_as_long_as_a_recording_of_it():
+    driver = FakeCard()
+    handles = [put(driver, array) for array in arrays()]
+    recording = driver.record([bound(driver, handles)])
+    driver.synchronise()
+    driver.replay(recording)
+    driver.discard(recording)
+    driver.load(kernel("step", "tl.store(p0, 1.0)", [np.zeros(1, "f4")]))
+    np.testing.assert_array_equal(get(driver, handles[2], arrays()[2]), arrays()[0] * 1.5)
 
 
 DOT = """
@@ -258,9 +334,9 @@ def test_more_shared_memory_is_asked_for():
     dot = kernel("dot", DOT, [halves, halves, np.zeros((128, 128), "f4")])
     loaded = driver.load(dot)
     assert 48 << 10 < loaded.compiled.shared <= 232448
-    assert driver.cupy.calls("attribute") == [("attribute", 1000, 8, loaded.compiled.shared)]
+    assert driver.fake.calls("attribute") == [("attribute", 1000, 8, loaded.compiled.shared)]
     small = FakeCard()
-    small.cupy.cuda.runtime.deviceGetAttribute = lambda attribute, id: 65536
+    small.fake.cuda.runtime.deviceGetAttribute = lambda attribute, id: 65536
     message = (
         rf"kernel dot takes {loaded.compiled.shared:,} bytes of shared memory; cuda:0 has 65,536"
     )
@@ -272,16 +348,14 @@ def test_scratch_memory_is_held_by_the_recording():
     driver = FakeCard()
     handles = [put(driver, array) for array in arrays()]
     launch = bound(driver, handles)
-    wanted = replace(launch.loaded.compiled, global_scratch=128)
-    launch = replace(launch, loaded=replace(launch.loaded, compiled=wanted))
-    before = driver.cupy.held
+    launch.loaded.compiled = replace(launch.loaded.compiled, global_scratch=256)
+    before = driver.free_bytes() or 0
     recording = driver.record([launch])
-    assert driver.cupy.held == before + 2 * 128
-    assert driver.cupy.scratch == [(recording.scratch[0].address, 0)]
+    assert driver.free_bytes() == before - 2 * 256
+    assert driver.fake.scratch == [(recording.scratch[0].address, 0)]
     driver.replay(recording)
     driver.discard(recording)
-    del recording
-    assert driver.cupy.held == before
+    assert driver.free_bytes() == before
 
 
 def test_large_copies_take_turns_with_two_pieces_of_pinned_memory(
@@ -289,22 +363,16 @@ def test_large_copies_take_turns_with_two_pieces_of_pinned_memory(
 ):
     monkeypatch.setattr(cuda, "STAGING_BYTES", 1024)
     driver = FakeCard()
-    handle = driver.allocate(4096)
-    driver.cupy.log.clear()
+    handle = put(driver, np.zeros(4096, np.uint8))
+    driver.fake.log.clear()
     driver.write(handle, np.zeros(2500, np.uint8))
     copies = [("copy", 1, 1024), ("copy", 1, 1024), ("copy", 1, 452)]
-    assert driver.cupy.calls("copy") == copies
-    assert driver.cupy.log[:3] == [("wait",), copies[0], ("record",)]
-    driver.cupy.log.clear()
+    assert driver.fake.calls("copy") == copies
+    assert driver.fake.log[:3] == [("wait",), copies[0], ("record",)]
+    driver.fake.log.clear()
     driver.read(handle, np.zeros(2500, np.uint8))
-    assert driver.cupy.calls("copy") == [("copy", 2, 1024), ("copy", 2, 1024), ("copy", 2, 452)]
-    assert driver.cupy.log[-1] == ("wait",)
-
-
-def test_an_address_is_the_devices():
-    driver = FakeCard()
-    handle = driver.allocate(64)
-    assert driver.pointer(handle) == handle.block.ptr
+    assert driver.fake.calls("copy") == [("copy", 2, 1024), ("copy", 2, 1024), ("copy", 2, 452)]
+    assert driver.fake.log[-1] == ("wait",)
 
 
 # What is missing is named.
@@ -357,6 +425,13 @@ def test_a_missing_driver_and_a_missing_card(monkeypatch: pytest.MonkeyPatch):
     def fail() -> int:
         raise RuntimeError("cudaErrorInsufficientDriver")
 
+    cupy.failures["stream"] = FakeError("cudaErrorDevicesUnavailable", 46)
+    with pytest.raises(DeviceUnavailable, match=r"the card cannot be used: .*DevicesUnavailable"):
+        cuda.open_cuda(CUDA)
+    cupy.failures.clear()
+    cupy.facts["major"] = 7
+    with pytest.raises(DeviceUnavailable, match=r"Fake H200, sm_70, .* capability 8.0 or newer"):
+        cuda.open_cuda(CUDA)
     cupy.cuda.runtime.getDeviceCount = fail
     with pytest.raises(DeviceUnavailable, match=r"no NVIDIA driver that CuPy 14.2.0 can use"):
         cuda.open_cuda(CUDA)
@@ -423,11 +498,3 @@ def test_a_run_of_a_device(driver: Any):
     assert device.free_bytes() == free
     with pytest.raises(IndexOutOfRange, match=r"fuel.index_select: an index is out of range"):
         run(*(device.receive(each) for each in (x, np.array([16], "i4"))))
-
-
-def test_the_address_of_an_array():
-    device = wrapped(FakeCard())
-    array = device.receive(np.arange(4, dtype="f4"))
-    facts = array.__cuda_array_interface__
-    assert facts["data"] == (array.lease.memory.handle.address, True)
-    assert (facts["shape"], facts["typestr"]) == ((4,), "<f4")

@@ -516,7 +516,7 @@ func.func @main(%x: T) -> T {
 """.replace(" T", " tensor<4x4096xf32>")
     (run,) = (op for op in parse_module(text).walk() if isinstance(op, RunOp))
     sources = {
-        name: opened(kind=name).lower(run, "main").source for name in ("CPU", "discrete GPU")
+        name: opened(kind=name).lowering(run, "main").source for name in ("CPU", "discrete GPU")
     }
     assert "local_size_x = 64" in sources["CPU"]
     assert "local_size_x = 256" in sources["discrete GPU"]

@@ -240,7 +240,7 @@ def _made(device: DeviceAttr, kind: Kind, opener: str, *details: Any) -> BufferD
 
     try:
         driver = _named(opener)(device, *details)
-        lower = getattr(driver, "lower", None) or _named(kind.lowering)
+        lower = driver.lowering or _named(kind.lowering)
     except ModuleNotFoundError as error:
         raise DeviceUnavailable(f"the package {error.name} is not installed") from None
     return BufferDevice(TargetAttr.of(device, kind.backend), driver, lower)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 CPU_OF_DLPACK = (1, 0)
 """What DLPack calls the host."""
 
+CUDA_OF_DLPACK = 2
+"""What DLPack calls CUDA cards, which it numbers."""
+
 
 class DeviceArray:
     """
@@ -78,24 +81,46 @@ class DeviceArray:
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU_OF_DLPACK
+        exchange = self.owner.driver.exchange
+        return CPU_OF_DLPACK if exchange is None else (CUDA_OF_DLPACK, exchange.card)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """The elements, brought to the host. Raises `BufferError` for what DLPack cannot say."""
-        if options.get("copy") is False:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """
+        The elements: on a CUDA device the memory itself, or a copy if that is wanted.
+
+        `stream` is the one that reads them there, as the protocol has it. Elsewhere, and where
+        `dl_device` is the host, they are brought to the host. Raises `BufferError` for what DLPack
+        cannot say.
+        """
+        home = self.__dlpack_device__()
+        if dl_device not in (None, home, CPU_OF_DLPACK):
+            raise BufferError(f"an array on {self.device} cannot be exported to device {dl_device}")
+        if home != CPU_OF_DLPACK and dl_device != CPU_OF_DLPACK:
+            array = self.copy() if copy else self
+            return self.owner.export(array, stream, max_version)
+        if copy is False:
             raise BufferError(f"an array on {self.device} cannot be exported without a copy")
-        options.pop("copy", None)
-        return self.owner.get(self).__dlpack__(**options)
+        return self.owner.get(self).__dlpack__(max_version=max_version)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        pointer = getattr(self.owner.driver, "pointer", None)
-        if pointer is None:
+        lent = self.owner.lend(self)
+        if lent is None:
             raise AttributeError(f"an array on {self.device} has no address")
+        # That nobody need wait for a stream is for PyTorch, which would not.
         self.owner.synchronise()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (pointer(self.lease.memory.handle), True),
+            "data": (lent.address, True),
+            "strides": None,
+            "stream": None,
             "version": 3,
         }

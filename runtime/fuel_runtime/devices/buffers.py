@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +13,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fuel_dialect.errors import DeviceUnavailable, OutOfMemory
+from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.pool import Lease, Pool, size_class
-from fuel_runtime.devices.runs import LoadedRun, Recordings, Weights, array_bytes
+from fuel_runtime.devices.runs import LoadedRun, Recordings, array_bytes
+from fuel_runtime.devices.weights import Uploads, Weights
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import TargetAttr
     from fuel_dialect.ops.control import RunOp
     from fuel_lowering.kernels import DeviceKernel, DeviceRun, LoweredRun
-    from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
+    from fuel_runtime.devices.interface import BoundLaunch, Driver, Lent, Limits
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -44,6 +46,7 @@ class BufferDevice:
         self._runs: weakref.WeakSet[LoadedRun] = weakref.WeakSet()
         self._workspaces: weakref.WeakSet[Lease] = weakref.WeakSet()
         self._ended: deque[Recordings] = deque()
+        self.uploads = Uploads()
         self.is_open = True
         _OPEN.add(self)
 
@@ -85,9 +88,8 @@ class BufferDevice:
         with self.lock:
             self.check_open()
             kernels = list(dict.fromkeys(kernel for run in runs for kernel in run.kernels))
-            prepare = getattr(self.driver, "prepare", None)
-            if prepare is not None and len(kernels) > 1:
-                prepare(kernels)
+            if len(kernels) > 1:
+                self.driver.prepare(kernels)
             for kernel in kernels:
                 loaded[kernel] = self.driver.load(kernel)
         found = {run.entry: LoadedRun(self, run, loaded, shared) for run in runs}
@@ -107,10 +109,30 @@ class BufferDevice:
     # Values.
 
     def receive(self, value: Array | DeviceArray) -> DeviceArray:
-        """A value as one that lives here; one of another device comes through the host."""
+        """
+        A value as one that lives here.
+
+        Between CUDA cards it comes directly, from other devices through the host.
+        """
         if not isinstance(value, DeviceArray):
             return self.put(value)
-        return value if value.owner is self else self.put(value.owner.get(value))
+        if value.owner is self:
+            return value
+        if self.reaches(value.owner):
+            return self._fetch(value)
+        return self.put(value.owner.get(value))
+
+    def reaches(self, other: BufferDevice) -> bool:
+        """Whether values come here from another device without passing the host."""
+        return self.driver.exchange is not None and other.driver.exchange is not None
+
+    def _fetch(self, value: DeviceArray) -> DeviceArray:
+        """A copy of a value of another card; both devices are held, always in the same order."""
+        first, second = sorted((self, value.owner), key=id)
+        with first.lock, second.lock:
+            lent = value.owner.lend(value)
+            assert lent is not None
+            return self._taken_in(lent)
 
     def put(self, array: Array) -> DeviceArray:
         """A copy of an array of the host."""
@@ -118,18 +140,50 @@ class BufferDevice:
             self.check_open()
             return DeviceArray(self, self.upload(array), array.shape, array.dtype)
 
-    def adopt(self, array: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
-        """A copy of a row-major array with a `__cuda_array_interface__`, if `takes_in`."""
-        with self.lock:
-            self.check_open()
-            lease = self.take(array_bytes(shape, dtype))
-            cast(Any, self.driver).take_in(array, lease.memory.handle)
-        return DeviceArray(self, lease, shape, dtype)
-
     @property
     def takes_in(self) -> bool:
-        """Whether arrays of other libraries on this device come here without passing the host."""
-        return hasattr(self.driver, "take_in")
+        """Whether arrays of other libraries in CUDA memory come here without passing the host."""
+        return self.driver.exchange is not None
+
+    def adopt(self, array: object, dtype: np.dtype[Any] | None = None) -> DeviceArray:
+        """
+        A copy of an array of another library, if this device `takes_in`.
+
+        `dtype` is what its elements are where they have no name. Raises `ArgumentError`.
+        """
+        exchange = self.driver.exchange
+        assert exchange is not None
+        self.check_open()
+        lent = exchange.borrow(array, dtype)
+        with self.lock:
+            return self._taken_in(lent)
+
+    def _taken_in(self, lent: Lent) -> DeviceArray:
+        exchange = self.driver.exchange
+        assert exchange is not None
+        self.check_open()
+        bytes = array_bytes(lent.shape, lent.dtype)
+        lease = self.take(bytes)
+        if bytes:
+            exchange.take_in(lent, lease.memory.handle)
+        return DeviceArray(self, lease, lent.shape, lent.dtype)
+
+    def lend(self, array: DeviceArray) -> Lent | None:
+        """An array of this device for others to read; None if it has no address."""
+        self.check_open()
+        exchange, handle = self.driver.exchange, array.lease.memory.handle
+        if exchange is None:
+            return None
+        return exchange.lend(handle, array.shape, array.dtype, array)
+
+    def export(self, array: DeviceArray, stream: Any, max_version: tuple[int, int] | None) -> Any:
+        """A DLPack capsule of an array, if this device `takes_in`."""
+        exchange = self.driver.exchange
+        assert exchange is not None
+        with self.lock:
+            lent = self.lend(array)
+            assert lent is not None
+            return exchange.export(lent, stream, max_version)
 
     def get(self, array: DeviceArray) -> Array:
         """A new array of the host with the elements of one of this device."""
@@ -236,7 +290,9 @@ class BufferDevice:
         with self.lock:
             if not self.is_open:
                 return
-            self._trim()
+            # What has failed can at least be closed.
+            with contextlib.suppress(DeviceFailure):
+                self._trim()
             self.is_open = False
             self.driver.close()
 

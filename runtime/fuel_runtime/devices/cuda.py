@@ -4,13 +4,17 @@ CUDA devices, through CuPy: memory, one stream, cubins, graphs. PyTorch takes no
 
 Everything a device is asked for goes to its one stream, in order, so nothing here waits but `read`
 and `synchronise`. A run is captured as a CUDA graph; where it cannot be, that is an error.
+
+CUDA has a current card for each thread, and calls come from any thread: all of them are made inside
+the driver's `guard`, which sets the card, and turns what CUDA reports into an error of fuel.
 """
 
 from __future__ import annotations
 
 import contextlib
+import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -18,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
-from fuel_runtime.devices.interface import BoundLaunch, Limits
+from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, LoweringError, OutOfMemory
+from fuel_runtime.devices.exchange import CudaExchange
+from fuel_runtime.devices.interface import BoundLaunch, Driver
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
@@ -32,6 +37,15 @@ PLAIN_SHARED_BYTES = 48 << 10
 """Shared memory that a kernel has without asking."""
 
 STAGING_BYTES = 4 << 20
+
+OLDEST_CAPABILITY = 80
+"""The compute capability below which Triton's kernels are not supported."""
+
+UUID_BYTES = 16
+"""CuPy reads on behind it, up to the next 0."""
+
+OUT_OF_MEMORY = 2
+"""The status of that error, in CUDA's runtime and in its driver."""
 
 
 def open_cuda(device: DeviceAttr) -> CudaDriver:
@@ -47,7 +61,15 @@ def open_cuda(device: DeviceAttr) -> CudaDriver:
         line = next((line for line in str(error).splitlines()[::-1] if line.strip("= ")), "")
         raise DeviceUnavailable(f"the package cupy cannot be imported: {line.strip()}") from error
     _check_present(device, cupy)
-    return CudaDriver(device, cupy)
+    try:
+        driver = CudaDriver(device, cupy)
+    except (RuntimeError, DeviceFailure, OutOfMemory) as error:
+        raise DeviceUnavailable(f"the card cannot be used: {error}") from error
+    if driver.capability < OLDEST_CAPABILITY:
+        raise DeviceUnavailable(
+            f"{driver.identity}: Triton wants a card of compute capability 8.0 or newer"
+        )
+    return driver
 
 
 def _check_present(device: DeviceAttr, cupy: Any) -> None:
@@ -64,38 +86,97 @@ def _check_present(device: DeviceAttr, cupy: Any) -> None:
         )
 
 
-@dataclass(frozen=True)
 class LoadedKernel:
-    """A kernel on the device. `module` keeps its code there."""
+    """A kernel on the device."""
 
-    compiled: CompiledKernel
-    module: Any
-    function: Any
+    __slots__ = ("_code", "compiled", "function")
+
+    def __init__(self, compiled: CompiledKernel, code: Code, function: Any):
+        self.compiled = compiled
+        self.function = function
+        self._code = code
 
 
-@dataclass(frozen=True)
+class Code:
+    """
+    A module on the card, which goes when the driver next has the card, or is closed.
+
+    CuPy would unload it with the last reference, which may go in a thread that has no current card,
+    while its kernel still runs, or when the process has all but ended.
+    """
+
+    __slots__ = ("__weakref__", "_gone", "module")
+
+    def __init__(self, module: Any, gone: deque[Any]):
+        self.module = module
+        self._gone = gone
+
+    def __del__(self) -> None:
+        self._gone.append(self.module)
+
+
 class Recording:
-    """A graph that was captured, and the scratch memory that its kernels use."""
+    """A graph that was captured; what its kernels use lives as long."""
 
-    graph: Any
-    scratch: tuple[Any, ...]
+    __slots__ = ("graph", "kernels", "scratch")
+
+    def __init__(self, graph: Any, kernels: Sequence[LoadedKernel], scratch: Sequence[_Memory]):
+        self.graph: Any = graph
+        self.kernels: tuple[LoadedKernel, ...] = tuple(kernels)
+        self.scratch: tuple[_Memory, ...] = tuple(scratch)
+
+    def end(self) -> None:
+        """Give everything up; CUDA lets a graph that runs come to its end."""
+        self.graph, self.kernels, self.scratch = None, (), ()
 
 
-class CudaDriver:
+class Guard:
+    """A block with a card as the current one, and with fuel's errors in place of CUDA's."""
+
+    def __init__(self, name: str, card: Any):
+        self._name = name
+        self._card = card
+
+    def __enter__(self) -> None:
+        try:
+            self._card.__enter__()
+        except RuntimeError as error:
+            raise self._error_of(error) from error
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._card.__exit__(kind, error, trace)
+        if isinstance(error, RuntimeError):
+            raise self._error_of(error) from error
+
+    def _error_of(self, error: RuntimeError) -> DeviceFailure | OutOfMemory:
+        if is_out_of_memory(error):
+            return OutOfMemory(f"{self._name}: {error}")
+        return DeviceFailure(f"{self._name} failed: {error}")
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error of CuPy says that a card has no memory left."""
+    return getattr(error, "status", None) == OUT_OF_MEMORY
+
+
+class CudaDriver(Driver):
     """The driver of one GPU. `cupy` is the module, which tests replace."""
-
-    limits = Limits()
 
     def __init__(self, device: DeviceAttr, cupy: Any):
         self._device = device
+        self.cupy = cupy
         self._cuda = cupy.cuda
         self._runtime = cupy.cuda.runtime
-        self._card = cupy.cuda.Device(device.ordinal.data)
+        self.card = cupy.cuda.Device(device.ordinal.data)
+        self.guard = Guard(str(device), self.card)
         self._facts = self._runtime.getDeviceProperties(device.ordinal.data)
-        with self._card:
-            self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._codes: weakref.WeakSet[Code] = weakref.WeakSet()
+        self._unused: deque[Any] = deque()
+        with self.guard:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
             self._pool = cupy.cuda.MemoryPool()
-            self._staging = _Staging(cupy, self._stream)
+            self._staging = _Staging(cupy, self.stream)
+        self._exchange = CudaExchange(self)
 
     @property
     def capability(self) -> int:
@@ -108,13 +189,19 @@ class CudaDriver:
         facts, known = self._facts, self._runtime.driverGetVersion()
         name = facts["name"].rstrip(b"\0").decode()
         version = f"{known // 1000}.{known % 1000 // 10}"
-        return f"{name}, sm_{self.capability}, {facts.get('uuid', b'').hex()}, CUDA {version}"
+        card = facts.get("uuid", b"")[:UUID_BYTES].hex()
+        return f"{name}, sm_{self.capability}, {card}, CUDA {version}"
+
+    @property
+    def exchange(self) -> CudaExchange:
+        """The way to other cards and libraries."""
+        return self._exchange
 
     # Memory. What is freed stays in CuPy's pool, which gives it back before memory runs out.
 
-    def allocate(self, bytes: int) -> Any:
+    def allocate(self, bytes: int) -> _Memory:
         """New memory. Raises `OutOfMemory`."""
-        with self._card, self._stream:
+        with self.guard, self.stream:
             try:
                 return _Memory(self._pool.malloc(bytes))
             except MemoryError as error:
@@ -125,39 +212,35 @@ class CudaDriver:
 
     def free(self, handle: _Memory) -> None:
         """Give memory back; later work of the stream may have it at once."""
-        with self._card, self._stream:
+        with self.guard:
             handle.block = None
-
-    def pointer(self, handle: _Memory) -> int:
-        """The address on the device."""
-        return handle.address
 
     def write(self, handle: _Memory, host: Array, offset: int = 0) -> None:
         """Copy from the host, by way of pinned memory."""
-        with self._card:
+        with self.guard:
             self._staging.write(handle.address + offset, host)
 
     def read(self, handle: _Memory, host: Array) -> None:
         """Wait for the stream, and copy to the host, by way of pinned memory."""
-        with self._card:
+        with self.guard:
             self._staging.read(handle.address, host)
 
     def copy(self, source: _Memory, destination: _Memory, bytes: int) -> None:
         """Copy from one memory to another."""
         runtime = self._runtime
-        with self._card:
+        with self.guard:
             runtime.memcpyAsync(
                 destination.address,
                 source.address,
                 bytes,
                 runtime.memcpyDeviceToDevice,
-                self._stream.ptr,
+                self.stream.ptr,
             )
 
     def zero(self, handle: _Memory, bytes: int) -> None:
         """Clear the first bytes."""
-        with self._card:
-            self._runtime.memsetAsync(handle.address, 0, bytes, self._stream.ptr)
+        with self.guard:
+            self._runtime.memsetAsync(handle.address, 0, bytes, self.stream.ptr)
 
     # Launches.
 
@@ -166,26 +249,48 @@ class CudaDriver:
         from fuel_lowering.triton.compile import compile_kernel
 
         compiled = compile_kernel(kernel, self.capability)
+        with self.guard:
+            if self._unused:
+                self.stream.synchronize()
+                self._unload()
+            self._check_shared(compiled)
+            try:
+                code = Code(self._cuda.function.Module(), self._unused)
+                self._codes.add(code)
+                code.module.load(compiled.cubin)
+                function = code.module.get_function(compiled.name)
+                self._fit(compiled, function)
+            except RuntimeError as error:
+                if is_out_of_memory(error):
+                    raise
+                raise LoweringError(f"kernel {kernel.name} does not load: {error}") from error
+        return LoadedKernel(compiled, code, function)
+
+    def _fit(self, compiled: CompiledKernel, function: Any) -> None:
+        """Check the block that a kernel runs in, and ask for the shared memory that it takes."""
         driver = self._cuda.driver
-        self._check_shared(compiled)
-        try:
-            with self._card:
-                module = self._cuda.function.Module()
-                module.load(compiled.cubin)
-                function = module.get_function(compiled.name)
-                if compiled.shared > PLAIN_SHARED_BYTES:
-                    driver.funcSetAttribute(
-                        function.ptr,
-                        driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                        compiled.shared,
-                    )
-        except RuntimeError as error:
-            raise LoweringError(f"kernel {kernel.name} does not load: {error}") from error
-        return LoadedKernel(compiled, module, function)
+        # That its code is asked about makes CUDA load it now, and not while a graph is captured.
+        most = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function.ptr)
+        if compiled.threads > most:
+            raise LoweringError(
+                f"kernel {compiled.name} runs blocks of {compiled.threads} threads; with the "
+                f"registers that it takes {self._device} has room for {most}"
+            )
+        if compiled.shared > PLAIN_SHARED_BYTES:
+            wanted = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            driver.funcSetAttribute(function.ptr, wanted, compiled.shared)
+
+    def _unload(self) -> None:
+        """Give the code of kernels up that nobody has; none of it may run any more."""
+        while self._unused:
+            module = self._unused.popleft()
+            if module.ptr:
+                self._cuda.driver.moduleUnload(module.ptr)
+            module.ptr = 0
 
     def _check_shared(self, compiled: CompiledKernel) -> None:
         attribute = self._runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin
-        most = self._runtime.deviceGetAttribute(attribute, self._card.id)
+        most = self._runtime.deviceGetAttribute(attribute, self.card.id)
         if compiled.shared > most:
             raise LoweringError(
                 f"kernel {compiled.name} takes {compiled.shared:,} bytes of shared memory; "
@@ -195,34 +300,36 @@ class CudaDriver:
     def record(self, launches: Sequence[BoundLaunch]) -> Recording:
         """Capture launches as a graph. Raises `LoweringError` if CUDA refuses."""
         scratch = [self._scratch(launch) for launch in launches]
-        with self._card:
+        with self.guard:
             try:
                 with self._captured() as captured:
                     for launch, blocks in zip(launches, scratch, strict=True):
                         self._launch(launch, blocks)
-                captured[0].upload(self._stream)
+                captured[0].upload(self.stream)
             except RuntimeError as error:
+                if is_out_of_memory(error):
+                    raise
                 names = ", ".join(dict.fromkeys(each.loaded.compiled.name for each in launches))
                 raise LoweringError(
                     f"{self._device}: launches of {names} cannot be captured as a CUDA graph: "
                     f"{error}"
                 ) from error
-        held = tuple(block for blocks in scratch for block in blocks if block is not None)
-        return Recording(captured[0], held)
+        held = [block for blocks in scratch for block in blocks if block is not None]
+        return Recording(captured[0], [launch.loaded for launch in launches], held)
 
     @contextlib.contextmanager
     def _captured(self) -> Iterator[list[Any]]:
         """Capture what is launched in the block; the list has the graph after it."""
         found: list[Any] = []
-        self._stream.begin_capture()
+        self.stream.begin_capture()
         try:
             yield found
         except BaseException:
             # The stream has to leave its capture; the graph of half a run is of no use.
             with contextlib.suppress(RuntimeError):
-                self._stream.end_capture()
+                self.stream.end_capture()
             raise
-        found.append(self._stream.end_capture())
+        found.append(self.stream.end_capture())
 
     def _scratch(self, launch: BoundLaunch) -> tuple[_Memory | None, _Memory | None]:
         """Memory that Triton's code wants besides its arguments: a part for each block."""
@@ -242,27 +349,30 @@ class CudaDriver:
             (compiled.threads, 1, 1),
             (*pointers, *scalars, *blocks),
             shared_mem=compiled.shared,
-            stream=self._stream,
+            stream=self.stream,
         )
 
     def replay(self, recording: Recording) -> None:
         """Launch a graph."""
-        with self._card:
-            recording.graph.launch(self._stream)
+        with self.guard:
+            recording.graph.launch(self.stream)
 
     def discard(self, recording: Recording) -> None:
-        """A graph and its scratch memory go with the last reference; CUDA ends what runs first."""
+        """Give a graph and its scratch memory up."""
+        with self.guard:
+            recording.end()
 
     def synchronise(self) -> None:
         """Wait for the stream."""
-        with self._card:
-            self._stream.synchronize()
+        with self.guard:
+            self.stream.synchronize()
+            self._unload()
 
     # Facts and the end.
 
     def free_bytes(self) -> int | None:
         """What the card has left, and what CuPy's pool keeps."""
-        with self._card:
+        with self.guard:
             return self._free_bytes()
 
     def _free_bytes(self) -> int:
@@ -274,8 +384,13 @@ class CudaDriver:
 
     def close(self) -> None:
         """Wait, and give memory back to the card."""
-        with self._card:
-            self._stream.synchronize()
+        with self.guard:
+            # After a failure of the card nothing of this works any more, nor has to.
+            with contextlib.suppress(RuntimeError):
+                self.stream.synchronize()
+                self._unused.extend(code.module for code in self._codes)
+                self._codes.clear()
+                self._unload()
             self._staging.close()
             self._pool.free_all_blocks()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
-from fuel_runtime.devices.interface import BoundLaunch, Limits
+from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
@@ -61,7 +61,7 @@ class Memory:
         return all(bool((guard == UNTOUCHED).all()) for guard in guards)
 
 
-class EmulatedDriver:
+class EmulatedDriver(Driver):
     """The driver of an emulated device; every call is done when it returns."""
 
     limits = Limits(on_host_cores=True)

@@ -8,6 +8,7 @@ everything whose memory is not the host's; a `Driver` is what differs between th
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fuel_lowering.kernels import DeviceKernel, DeviceRun, LoweredRun
 
     Array = np.ndarray[Any, np.dtype[Any]]
+    Lower = Callable[[RunOp, str], DeviceRun]
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,62 @@ class BoundLaunch:
     grid: tuple[int, int, int]
 
 
-class Driver(Protocol):
+@dataclass(frozen=True)
+class Lent:
+    """
+    Elements in CUDA memory that belongs to somebody else, until this object goes.
+
+    Who reads them orders the reading after the work that `stream` has by then. Without a stream the
+    elements are there if `is_ready`; if not, they are when their card has nothing left to do. The
+    owner may write to them when the reading is done: in that stream if `is_owners`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None
+    """In bytes; None for row-major."""
+    address: int
+    card: int
+    """The number of the card whose memory it is."""
+    stream: int | None
+    """The handle of a stream, as CUDA has it."""
+    is_ready: bool
+    is_owners: bool
+    keep: Any
+    """What holds the memory."""
+
+
+class Exchange(abc.ABC):
+    """What the driver of a CUDA card can do with memory that others own, or want to see."""
+
+    @property
+    @abc.abstractmethod
+    def card(self) -> int:
+        """The number of the card."""
+
+    @abc.abstractmethod
+    def lend(self, handle: Any, shape: tuple[int, ...], dtype: np.dtype[Any], keep: Any) -> Lent:
+        """Row-major elements at the start of some memory, for others to read."""
+
+    @abc.abstractmethod
+    def borrow(self, array: object, dtype: np.dtype[Any] | None) -> Lent:
+        """
+        An array of another library; `dtype` is what its elements are where they have no name.
+
+        Any thread may ask, at any time: what the library then does may come back to this device.
+        Raises `ArgumentError` for what cannot be read.
+        """
+
+    @abc.abstractmethod
+    def take_in(self, lent: Lent, handle: Any) -> None:
+        """Copy elements, one or more, of this card or another to the start of some memory."""
+
+    @abc.abstractmethod
+    def export(self, lent: Lent, stream: int | None, max_version: tuple[int, int] | None) -> Any:
+        """A DLPack capsule of what was lent. Raises `BufferError` for what DLPack cannot say."""
+
+
+class Driver(abc.ABC):
     """
     Memory and launches of one device.
 
@@ -113,78 +170,83 @@ class Driver(Protocol):
     what was written before, and memory is written again only after earlier launches have read it.
     Only `read` and `synchronise` need to wait. A handle is whatever `allocate` gives; sizes are
     multiples of 16 bytes and never 0.
-
-    A driver whose memory has CUDA addresses may have two methods more. With `pointer(handle) ->
-    int`, arrays of the device have a `__cuda_array_interface__`. `take_in(array, handle)` copies
-    the elements of a row-major array that has one to the start of some memory.
-
-    One that compiles faster side by side may have `prepare(kernels)`, which is called before each
-    of several kernels is loaded; one that knows more of its device than the target does may have
-    `lower(run, entry)` in place of the target's.
     """
 
+    limits: Limits = Limits()
+    """What the device cannot do."""
+
     @property
+    @abc.abstractmethod
     def identity(self) -> str:
         """What the hardware is called."""
-        ...
 
-    @property
-    def limits(self) -> Limits:
-        """What the device cannot do."""
-        ...
-
+    @abc.abstractmethod
     def allocate(self, bytes: int) -> Any:
         """Memory. Raises `OutOfMemory` that names the device, what is wanted and what is free."""
-        ...
 
+    @abc.abstractmethod
     def free(self, handle: Any) -> None:
         """Give memory back that nothing recorded or running uses."""
-        ...
 
+    @abc.abstractmethod
     def write(self, handle: Any, host: Array, offset: int = 0) -> None:
         """Copy from the host, a flat array of ui8, which may change as soon as this returns."""
-        ...
 
+    @abc.abstractmethod
     def read(self, handle: Any, host: Array) -> None:
         """Fill a flat array of ui8 of the host from the start of some memory."""
-        ...
 
+    @abc.abstractmethod
     def copy(self, source: Any, destination: Any, bytes: int) -> None:
         """Copy from the start of one memory of the device to that of another."""
-        ...
 
+    @abc.abstractmethod
     def zero(self, handle: Any, bytes: int) -> None:
         """Set the first bytes of some memory to 0."""
-        ...
 
+    @abc.abstractmethod
     def load(self, kernel: DeviceKernel) -> Any:
         """Compile and load a kernel. Raises `LoweringError` with what the compiler says."""
-        ...
 
+    @abc.abstractmethod
     def record(self, launches: Sequence[BoundLaunch]) -> Any:
         """Prepare launches, one or more, to be done again and again."""
-        ...
 
+    @abc.abstractmethod
     def replay(self, recording: Any) -> None:
         """Do what was recorded."""
-        ...
 
+    @abc.abstractmethod
     def discard(self, recording: Any) -> None:
         """Give a recording up."""
-        ...
 
+    @abc.abstractmethod
     def synchronise(self) -> None:
         """Wait until everything that was asked for is done."""
-        ...
 
+    @abc.abstractmethod
     def free_bytes(self) -> int | None:
         """Memory that could be allocated; None where that is unknown."""
-        ...
 
+    @abc.abstractmethod
     def total_bytes(self) -> int | None:
         """All memory of the device; None where that is unknown."""
-        ...
 
+    @abc.abstractmethod
     def close(self) -> None:
         """Give up whatever is left, in an order that the hardware's library can take."""
-        ...
+
+    # What only some devices have.
+
+    @property
+    def lowering(self) -> Lower | None:
+        """How runs are lowered, by a driver that knows more of its device than the target does."""
+        return None
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The way to other memory with CUDA addresses, if the device's own has such."""
+        return None
+
+    def prepare(self, kernels: Sequence[DeviceKernel]) -> None:
+        """Compile kernels side by side, before each is loaded, where that is faster."""

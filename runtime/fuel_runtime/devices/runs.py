@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fuel_lowering.kernels import DeviceKernel, DeviceRun, Launch, Parameter
     from fuel_runtime.devices.buffers import BufferDevice
     from fuel_runtime.devices.pool import Lease
+    from fuel_runtime.devices.weights import Weights
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,21 +37,6 @@ Recordings = dict[tuple[int, ...], Any]
 
 Output = tuple[tuple[int, ...], np.dtype[Any], int]
 """Shape, dtype and size class of the memory of a result."""
-
-
-class Weights:
-    """The weights of one executable on one device: each comes there once, when it is needed."""
-
-    def __init__(self, device: BufferDevice, arrays: Mapping[str, Array]):
-        self._device = device
-        self._arrays = arrays
-        self._leases: dict[str, Lease] = {}
-
-    def __getitem__(self, key: str) -> Lease:
-        lease = self._leases.get(key)
-        if lease is None:
-            lease = self._leases[key] = self._device.upload(self._arrays[key])
-        return lease
 
 
 class LoadedRun:

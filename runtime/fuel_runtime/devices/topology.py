@@ -3,11 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 
 from fuel_dialect.attributes import HOST
 from fuel_dialect.targets import machine
-from fuel_dialect.targets.machine import Rates, Topology
+from fuel_dialect.targets.machine import (
+    PCIE_BYTES_PER_NS,
+    PCIE_LATENCY_NS,
+    Link,
+    Rates,
+    Topology,
+    both_ways,
+)
 from fuel_dialect.targets.presets import CARDS, PRESETS
 from fuel_runtime.devices import Device, Devices
 
@@ -32,7 +41,15 @@ def topology_for(devices: Devices) -> Topology:
         replace(device, memory_bytes=memory.get(device.name)) for device in assumed.devices
     )
     rates = tuple(r for device in devices.present if (r := _rates(device)) is not None)
-    return replace(assumed, devices=described, rates=rates)
+    links = (*assumed.links, *_between(devices))
+    return replace(assumed, devices=described, rates=rates, links=links)
+
+
+def _between(devices: Devices) -> Iterator[Link]:
+    """The direct ways between cards, as fast as those to the host at least."""
+    for one, other in combinations(devices.takers, 2):
+        names = one.target.device.label, other.target.device.label
+        yield from both_ways(*names, PCIE_LATENCY_NS, PCIE_BYTES_PER_NS)
 
 
 def is_host_alone(devices: Devices) -> bool:

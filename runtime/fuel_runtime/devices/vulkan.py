@@ -23,13 +23,14 @@ from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
 from fuel_lowering.kompute.compile import CHECKER, COMPILER, compile_all, compile_kernel, find
 from fuel_lowering.kompute.lower import lower_run
 from fuel_lowering.kompute.spirv import facts_of
-from fuel_runtime.devices.interface import BoundLaunch, Limits
+from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 from fuel_runtime.devices.vulkan_facts import VulkanFacts, list_devices
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
     from fuel_dialect.ops.control import RunOp
     from fuel_lowering.kernels import DeviceKernel, DeviceRun
+    from fuel_runtime.devices.interface import Lower
     from fuel_runtime.devices.kompute import Kompute
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -123,7 +124,7 @@ class Recording:
     algorithms: tuple[Any, ...]
 
 
-class VulkanDriver:
+class VulkanDriver(Driver):
     """
     The driver of one Vulkan device.
 
@@ -143,16 +144,12 @@ class VulkanDriver:
         self._recordings: dict[int, Recording] = {}
         self._algorithms: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
         self._most = min(facts.storage_range, LARGEST_TENSOR)
+        self.limits = Limits(self._most, facts.on_host_cores)
 
     @property
     def identity(self) -> str:
         """The name of the hardware and the version of its driver."""
         return f"{self.facts.name}, {self.facts.kind}, driver {self.facts.driver_version}"
-
-    @property
-    def limits(self) -> Limits:
-        """What the device advertises."""
-        return Limits(self._most, self.facts.on_host_cores)
 
     # Memory.
 
@@ -230,8 +227,12 @@ class VulkanDriver:
 
     # Launches.
 
-    def lower(self, run: RunOp, entry: str) -> DeviceRun:
-        """A run as shaders that fit this kind of device. Raises `LoweringError`."""
+    @property
+    def lowering(self) -> Lower:
+        """Shaders that fit this kind of device."""
+        return self._lower
+
+    def _lower(self, run: RunOp, entry: str) -> DeviceRun:
         return lower_run(run, entry, "cpu" if self.facts.on_host_cores else "gpu")
 
     def prepare(self, kernels: Sequence[DeviceKernel]) -> None:
