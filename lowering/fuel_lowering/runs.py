@@ -347,7 +347,9 @@ class _Lowering:
 
     def copy(self, type: Any, source: _Place, target: _Place) -> None:
         """Launch a kernel that copies elements from one place to another."""
-        key = type, self.moving([source, target])
+        at, elements = [source, target], _elements(type)
+        steps = [elements if self.buffers[place.buffer].elements > elements else 0 for place in at]
+        key = type, self.moving(at, steps)
         if key not in self.copies:
             kernel = copy_kernel(type)
             self.copies[key] = kernel, self.emit(kernel, key[1])

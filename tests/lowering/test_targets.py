@@ -575,6 +575,33 @@ def test_a_scan_of_elementwise_steps_is_one_kernel_and_others_are_steps(target: 
 
 
 @each_target
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("columns", [1, 3, 4, 6])
+def test_steps_that_no_kernel_computes_are_stacked_beside_each_other(
+    target: str, dtype: str, columns: int
+):
+    """Whichever step comes first: a row that ends inside of a quad leaves the next one alone."""
+    row, rows = f"tensor<{columns}x{dtype}>", f"tensor<3x{columns}x{dtype}>"
+    for reverse in ("", "reverse "):
+        module = main(
+            f"%x: {rows}, %k: {row}, %h: {row}",
+            f"({rows}, {rows}, {rows})",
+            f"""
+  %last, %ks, %xs, %hs = fuel.scan init(%c = %h : {row}) xs(%s = %x : {rows})
+      consts(%q = %k : {row}) length 3 {reverse}-> ({row}, {rows}, {rows}, {rows}) {{
+    %m = fuel.max_dim %s {{dim = 0}} : {row} -> tensor<{dtype}>
+    %b = fuel.broadcast_to %m : tensor<{dtype}> -> {row}
+    %n = fuel.add %c, %b : {row}
+    fuel.scan_yield carry(%n : {row}) ys(%q, %s, %c : {row}, {row}, {row})
+  }}
+  func.return %ks, %xs, %hs : {rows}, {rows}, {rows}
+""",
+        )
+        xs, k, h = (values(dtype, shape) for shape in ((3, columns), (columns,), (columns,)))
+        check(target, module, [xs, k, h])
+
+
+@each_target
 @pytest.mark.parametrize("body", ["elementwise", "product"])
 def test_a_scan_of_no_steps_gives_its_initial_carry(target: str, body: str):
     product = "%n = fuel.matmul %c, %x_t : <4x4>, <4x4> -> <4x4>"
