@@ -41,7 +41,7 @@ def linked(latency_ns: int, bytes_per_ns: float, *devices: str) -> Topology:
 def machine(random: Random, count: int) -> Topology:
     """A machine of so many devices; some share the host's memory, some have no direct link."""
     names = NAMES[:count]
-    storage = ["host", *(r if random.random() < 0.8 else "host" for r in names[1:])]
+    storage = ["cpu", *(r if random.random() < 0.8 else "cpu" for r in names[1:])]
     links = [
         Link(a, b, random.choice((0, 10, 100, 1000)), random.choice((0.5, 1, 10, 100)))
         for name in names[1:]

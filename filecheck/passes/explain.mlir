@@ -10,15 +10,15 @@
 // CHECK:      topology cpu+h100 ({{[0-9a-f]+}}): cpu/numpy, cuda:0/triton
 // CHECK:      @main
 // CHECK-NEXT:      0 pointwise exp, pinned to cpu
-// CHECK-NEXT:        * cpu/numpy        tiles              502 ns
-// CHECK-NEXT:          cpu/numpy        library            502 ns
+// CHECK-NEXT:        * cpu/numpy        tiles              504 ns
+// CHECK-NEXT:          cpu/numpy        library            504 ns
 // CHECK-NEXT:          cuda:0/triton    generated        4,001 ns
-// CHECK-NEXT:   as planned         502 ns: kernels 502, transfers 0; exact
-// CHECK-NEXT:   all on cpu                 502 ns
+// CHECK-NEXT:   as planned         504 ns: kernels 504, transfers 0; exact
+// CHECK-NEXT:   all on cpu                 504 ns
 
 // JSON: "topology": "cpu+h100"
 // JSON: "item": "exp"
-// JSON: "total_ns": 502
+// JSON: "total_ns": 504
 
 // VULKAN: 0 pointwise exp, pinned to cpu, one target alone can run it
 // VULKAN: vulkan:0/kompute shaders   refused: no kernel for exp (f64) -> f64

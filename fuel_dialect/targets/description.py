@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from xdsl.ir import Attribute
 
@@ -53,7 +53,11 @@ class KernelSource:
     reuses: bool = True
     """Whether it may write a result into the memory of an operand."""
     bit_stable: bool = True
-    """Whether it gives the same bits each time on the same hardware."""
+    """Whether it gives the same bits each time on the same hardware, but for `unstable` ops."""
+    unstable: frozenset[str] = frozenset()
+    """Mnemonics of ops whose bits depend, on floats, on how many threads a library may use."""
+    fallback: bool = False
+    """Whether it is for `deterministic` alone: never cheaper, but bit-stable where no other is."""
     ulps: int = 4
     """How many units in the last place elementwise ops may be off, transcendentals too."""
     rate: float = 1.0
@@ -75,15 +79,50 @@ class KernelSource:
 
 
 @dataclass(frozen=True)
+class DtypeRates:
+    """What a target does in a nanosecond with one element type; None for as much as with others."""
+
+    bytes_per_ns: float | None = None
+    operations_per_ns: float | None = None
+    flops_per_ns: float | None = None
+
+    def times(self, bytes: float, operations: float, flops: float) -> DtypeRates:
+        """These rates times some factors."""
+        return DtypeRates(
+            None if self.bytes_per_ns is None else self.bytes_per_ns * bytes,
+            None if self.operations_per_ns is None else self.operations_per_ns * operations,
+            None if self.flops_per_ns is None else self.flops_per_ns * flops,
+        )
+
+
+ByDtype = tuple[tuple[str, DtypeRates], ...]
+"""The element types that have rates of their own, by name, and those rates."""
+
+
+class Slowdown(NamedTuple):
+    """How many times longer than at the target's rates work on an element type takes."""
+
+    bytes: float = 1
+    operations: float = 1
+    flops: float = 1
+
+
+NONE_SLOWER = Slowdown()
+
+
+@dataclass(frozen=True)
 class TargetDescription:
     """
     One target.
 
     Rates are per nanosecond; `operations` are weighted element operations (`FuelOp.WEIGHT`), for
-    one thread; `flops` are those of a matmul on the whole device.
+    one thread; `flops` are those of a matmul on the whole device. They hold for every element type
+    that has none of its own in `by_dtype`.
     """
 
     name: str
+    runs_on: tuple[str, ...]
+    """The kinds of devices it can be on: `cpu`, `cuda`."""
     dtypes: tuple[str, ...]
     """Element types that operands and results of its kernels may have."""
     sources: tuple[KernelSource, ...]
@@ -100,8 +139,8 @@ class TargetDescription:
     """Whether it has kernels whose float operands differ in element type."""
     lacks: frozenset[str] = frozenset()
     """Mnemonics of ops that none of its sources has, whatever their element types."""
-    matmul_flops: tuple[tuple[str, float], ...] = ()
-    """Element types whose matmuls have a rate other than `flops_per_ns`."""
+    by_dtype: ByDtype = ()
+    """Element types that are slower or faster than the rates say."""
     strides: tuple[tuple[str, Strides], ...] = ()
     """The kinds of kernels that do not read operands however they lie, and what each reads."""
     tables: tuple[str, ...] = ()
@@ -140,7 +179,7 @@ class TargetDescription:
                 bytes_per_ns=self.bytes_per_ns * rate,
                 operations_per_ns=self.operations_per_ns * rate,
                 flops_per_ns=self.flops_per_ns * rate,
-                matmul_flops=tuple((name, flops * rate) for name, flops in self.matmul_flops),
+                by_dtype=tuple((name, own.times(rate, rate, rate)) for name, own in self.by_dtype),
             )
         return known
 
@@ -148,13 +187,20 @@ class TargetDescription:
     def _slower(self) -> dict[float, TargetDescription]:
         return {}
 
-    def flops_for(self, element_type: Attribute) -> float:
-        """Floating-point operations per nanosecond of a matmul on an element type."""
-        return self._flops_by_type.get(element_type, self.flops_per_ns)
+    def slowdown(self, element_type: Attribute) -> Slowdown:
+        """How much longer work on an element type takes than the rates say."""
+        return self._slowdowns.get(element_type, NONE_SLOWER)
 
     @cached_property
-    def _flops_by_type(self) -> dict[Attribute, float]:
-        return {dtypes.BY_NAME[name].type: rate for name, rate in self.matmul_flops}
+    def _slowdowns(self) -> dict[Attribute, Slowdown]:
+        return {
+            dtypes.BY_NAME[name].type: Slowdown(
+                self.bytes_per_ns / (own.bytes_per_ns or self.bytes_per_ns),
+                self.operations_per_ns / (own.operations_per_ns or self.operations_per_ns),
+                self.flops_per_ns / (own.flops_per_ns or self.flops_per_ns),
+            )
+            for name, own in self.by_dtype
+        }
 
 
 @cache

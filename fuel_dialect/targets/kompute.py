@@ -15,6 +15,7 @@ LARGEST_BUFFER = LargestBuffer(128 * 2**20, "the maxStorageBufferRange of common
 
 DESCRIPTION = TargetDescription(
     name="kompute",
+    runs_on=("vulkan",),
     dtypes=("i1", "i8", "i16", "i32", "ui8", "ui32", "bf16", "f16", "f32"),
     sources=(
         KernelSource(

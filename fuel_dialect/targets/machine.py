@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fuel_dialect.attributes import HOST, TargetAttr
-from fuel_dialect.targets.description import Strides, TargetDescription
+from fuel_dialect.targets.description import ByDtype, Strides, TargetDescription
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Rates:
     operations_per_ns: float
     flops_per_ns: float
     launch_ns: int
-    matmul_flops: tuple[tuple[str, float], ...] = ()
-    """Element types whose matmuls have a rate of their own."""
+    by_dtype: ByDtype | None = None
+    """Element types with rates of their own; None for as many times slower as is typical."""
     threads: int | None = None
     """How many share a kernel; None for as many as is typical."""
     strides: tuple[tuple[str, Strides], ...] | None = None
@@ -72,10 +72,19 @@ class Rates:
             operations_per_ns=self.operations_per_ns,
             flops_per_ns=self.flops_per_ns,
             launch_ns=self.launch_ns,
-            matmul_flops=self.matmul_flops,
+            by_dtype=self._in_proportion(typical) if self.by_dtype is None else self.by_dtype,
             threads=self.threads or typical.threads,
             strides=typical.strides if self.strides is None else self.strides,
         )
+
+    def _in_proportion(self, typical: TargetDescription) -> ByDtype:
+        """The rates of element types, in the proportions that a description has."""
+        factors = (
+            self.bytes_per_ns / typical.bytes_per_ns,
+            self.operations_per_ns / typical.operations_per_ns,
+            self.flops_per_ns / typical.flops_per_ns,
+        )
+        return tuple((name, own.times(*factors)) for name, own in typical.by_dtype)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.targets.description import ByDtype, DtypeRates
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology, both_ways
 
 _GIB = 2**30
@@ -26,16 +27,25 @@ _PCIE_5_SECOND = both_ways("cpu", "cuda:1", 10_000, 45.0)
 _NVLINK = both_ways("cuda:0", "cuda:1", 6_000, 350.0)
 
 
+def _by_dtype(half_flops: float, double: DtypeRates, i32: float, i64: float) -> ByDtype:
+    """The rates of a card for what is no f32; products of integers have no tensor cores."""
+    half = DtypeRates(flops_per_ns=half_flops)
+    narrow = DtypeRates(operations_per_ns=i32, flops_per_ns=i32 / 4)
+    wide = DtypeRates(operations_per_ns=i64, flops_per_ns=i64 / 4)
+    narrower = ((name, narrow) for name in ("i8", "i16", "i32", "ui8", "ui32"))
+    return (("bf16", half), ("f16", half), ("f64", double), *narrower, ("i64", wide))
+
+
 def a100(target: TargetAttr) -> Rates:
-    """NVIDIA A100 80GB."""
-    halves = (("bf16", 220_000.0), ("f16", 220_000.0), ("f64", 15_000.0))
-    return Rates(target, 1_500.0, 8_000.0, 90_000.0, 4_000, halves)
+    """NVIDIA A100 80GB: f64 at half the rate of f32, integers of 32 bits at its whole rate."""
+    others = _by_dtype(220_000.0, DtypeRates(None, 4_000.0, 15_000.0), 8_000.0, 2_000.0)
+    return Rates(target, 1_500.0, 8_000.0, 90_000.0, 4_000, others)
 
 
 def h100(target: TargetAttr) -> Rates:
-    """NVIDIA H100 SXM."""
-    halves = (("bf16", 600_000.0), ("f16", 600_000.0), ("f64", 45_000.0))
-    return Rates(target, 2_700.0, 25_000.0, 280_000.0, 4_000, halves)
+    """NVIDIA H100 SXM: f64 and integers of 32 bits at half the rate of f32."""
+    others = _by_dtype(600_000.0, DtypeRates(None, 12_500.0, 45_000.0), 12_500.0, 3_000.0)
+    return Rates(target, 2_700.0, 25_000.0, 280_000.0, 4_000, others)
 
 
 def h200(target: TargetAttr) -> Rates:
@@ -44,8 +54,8 @@ def h200(target: TargetAttr) -> Rates:
 
 
 def rtx4090(target: TargetAttr) -> Rates:
-    """NVIDIA GeForce RTX 4090."""
-    others = (("bf16", 140_000.0), ("f16", 140_000.0), ("f64", 1_100.0))
+    """NVIDIA GeForce RTX 4090: f64 at 1/64 of the rate of f32, integers of 32 bits at half."""
+    others = _by_dtype(140_000.0, DtypeRates(None, 470.0, 1_100.0), 15_000.0, 3_750.0)
     return Rates(target, 850.0, 30_000.0, 60_000.0, 4_000, others)
 
 

@@ -22,7 +22,7 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import BranchOp
 from fuel_passes.arms import drop_arms
 from fuel_passes.plan.residency import keep_targets
-from fuel_passes.plan.topology import resolve
+from fuel_passes.plan.topology import check_plan, resolve
 from fuel_passes.strip_plan import is_planned_branch
 from fuel_passes.walk import branches, functions
 
@@ -51,8 +51,10 @@ class BakeVariantsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.within >= 1:
             raise FuelPassError(f"fuel-bake-variants: within must be >= 1, got {self.within}")
+        topology = resolve(op, self.topology)
+        check_plan(op, topology)
         if any(_is_variant_branch(found) for f in functions(op) for found in branches(f)):
-            targets = resolve(op, self.topology).targets
+            targets = topology.targets
             walker = PatternRewriteWalker(
                 Bake(self.within, targets), walk_regions_first=True, apply_recursively=False
             )

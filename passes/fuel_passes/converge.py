@@ -14,11 +14,12 @@ from xdsl.passes import ModulePass
 
 from fuel_dialect.attributes import MAX_PRICE, TargetAttr
 from fuel_dialect.ops.control import BranchOp
+from fuel_passes.dropped import note_dropped
 from fuel_passes.fork_placements import REFUGE, footprint
 from fuel_passes.fork_variants import arms_left
 from fuel_passes.plan.frontier import Entry, frontier
 from fuel_passes.plan.residency import keep_arms
-from fuel_passes.plan.topology import resolve
+from fuel_passes.plan.topology import check_plan, resolve
 from fuel_passes.strip_plan import added_arms, is_planned_branch
 from fuel_passes.walk import branches, functions
 
@@ -38,7 +39,8 @@ class ConvergePass(ModulePass):
       allowed), the least valuable goes: its value is what the branch costs at its best, discounted
       by how much dearer the arm is. Refuges from a full device go last.
 
-    What goes is logged under the name `fuel`. Arm 0 stays, for `fuel-strip-plan` gives it back; a
+    What goes is logged under the name `fuel`, and what had to make room for others is noted on the
+    function, in `fuel.dropped`. Arm 0 stays, for `fuel-strip-plan` gives it back; a
     branch that has no other left is replaced by it. A person's own arms stay as they are.
 
     Option: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`).
@@ -49,7 +51,9 @@ class ConvergePass(ModulePass):
     topology: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        targets = resolve(op, self.topology).targets
+        topology = resolve(op, self.topology)
+        check_plan(op, topology)
+        targets = topology.targets
         for function in functions(op):
             found = [branch for branch in branches(function) if added_arms(branch)]
             if not found:
@@ -97,6 +101,10 @@ def _thin_out(function: FuncOp, targets: Sequence[TargetAttr]) -> None:
     gone: dict[BranchOp, dict[int, str]] = {}
     for _, branch, index in sorted(arms, key=lambda arm: arm[0])[:over]:
         gone.setdefault(branch, {})[index] = "is the least valuable of more than 5 % of the kernels"
+    note_dropped(
+        function,
+        [_said(branch, i, why) for branch, whys in gone.items() for i, why in whys.items()],
+    )
     for branch, reasons in gone.items():
         if function.is_ancestor(branch):
             _drop(branch, reasons, targets)
@@ -111,12 +119,17 @@ def value_of(branch: BranchOp, index: int) -> tuple[bool, float]:
     return arms[index].origin.data.endswith(REFUGE), stake
 
 
+def _said(branch: BranchOp, index: int, why: str) -> str:
+    arm = branch.arms.data[index]
+    price = "no price" if arm.price_ns is None else f"{arm.price_ns:,} ns"
+    return f"{branch.id.data}: the arm for {arm.target}, {price}, from {arm.origin.data}, {why}"
+
+
 def _drop(branch: BranchOp, reasons: dict[int, str], targets: Sequence[TargetAttr]) -> None:
     """Drop arms of a branch other than the first; one arm alone takes its place."""
     if not reasons:
         return
     for index, why in reasons.items():
-        arm = branch.arms.data[index]
-        LOG.info("fuel-converge: %s, arm %d on %s %s", branch.id.data, index, arm.target, why)
+        LOG.info("fuel-converge: %s", _said(branch, index, why))
     kept = [index for index in range(len(branch.arms)) if index not in reasons]
     keep_arms(branch, kept, targets)

@@ -17,7 +17,7 @@ from fuel_dialect.errors import FuelPassError, PluginError
 from fuel_dialect.plugins import PATHFINDERS, PRUNERS, Plugin, found
 from fuel_passes.plan.candidates import candidates_for
 from fuel_passes.plan.measurements import MeasurementSource
-from fuel_passes.plan.topology import resolve
+from fuel_passes.plan.topology import check_plan, resolve
 from fuel_passes.plugins import STEPS, Maker, Pathfinder, Planning, Pruner, Step, guarded
 from fuel_passes.walk import branches, functions
 
@@ -58,6 +58,7 @@ class FindPathsPass(ModulePass):
         if not pathfinders and not pruners:
             return
         topology = resolve(op, self.topology)
+        check_plan(op, topology)
         asked = self.deterministic, self.max_ulps, self.measurements
         steps = _Steps(ctx, op, Planning(candidates_for(topology, *asked)), pruners)
         for plugin, pathfinder in pathfinders:

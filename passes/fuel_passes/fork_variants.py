@@ -35,7 +35,7 @@ from fuel_passes.plan.candidates import Candidates, candidates_for, signature
 from fuel_passes.plan.measurements import MeasurementSource
 from fuel_passes.plan.prices import elements_of, is_tiled, op_ns, ops_ns, written_ns
 from fuel_passes.plan.serving import Site, sites_of
-from fuel_passes.plan.topology import resolve, target_description
+from fuel_passes.plan.topology import check_plan, resolve, target_description
 from fuel_passes.strip_plan import added_arms
 from fuel_passes.walk import branches, functions
 
@@ -90,6 +90,7 @@ class ForkVariantsPass(ModulePass):
                 f"fuel-fork-variants: max-branches must be >= 0, got {self.max_branches}"
             )
         topology = resolve(op, self.topology)
+        check_plan(op, topology)
         candidates = candidates_for(topology, self.deterministic, self.max_ulps, self.measurements)
         for function in functions(op):
             self._fork(function, candidates)

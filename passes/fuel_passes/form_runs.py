@@ -21,7 +21,7 @@ from fuel_passes.form_kernels import form_kernels
 from fuel_passes.order import reused_values
 from fuel_passes.outline import Outliner, erase_dead, is_leaf
 from fuel_passes.plan.residency import default_target, target_of
-from fuel_passes.plan.topology import resolve
+from fuel_passes.plan.topology import check_plan, resolve
 from fuel_passes.walk import plan_blocks
 
 Granularity = Literal["segment", "chain"]
@@ -40,6 +40,7 @@ class FormRunsPass(ModulePass):
     each device.
 
     Ops that are in no kernel yet are formed into kernels first. Runs that are there already stay.
+    Raises `TopologyChanged` for kernels that are planned for another topology.
     """
 
     name = "fuel-form-runs"
@@ -52,8 +53,10 @@ class FormRunsPass(ModulePass):
             raise FuelPassError(
                 f"fuel-form-runs: granularity is segment or chain, not {self.granularity!r}"
             )
-        targets = tuple(resolve(op, self.topology).targets)
-        blocks = list(plan_blocks(op))
+        topology = resolve(op, self.topology)
+        targets, blocks = topology.targets, list(plan_blocks(op))
+        if any(isinstance(inner, KernelOp) for block in blocks for inner in block.ops):
+            check_plan(op, topology)
         for block in blocks:
             check_devices(block, targets)
         for block in blocks:

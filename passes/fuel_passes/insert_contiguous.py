@@ -19,7 +19,7 @@ from fuel_passes.form_kernels import form_kernels, kernel_properties
 from fuel_passes.outline import erase_dead
 from fuel_passes.plan.residency import default_target, target_of
 from fuel_passes.plan.strides import unreadable
-from fuel_passes.plan.topology import Topology, resolve, target_description
+from fuel_passes.plan.topology import Topology, check_plan, resolve, target_description
 from fuel_passes.walk import plan_blocks
 
 
@@ -44,6 +44,7 @@ class InsertContiguousPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         topology = resolve(op, self.topology)
+        check_plan(op, topology)
         targets = topology.targets
         if all(target_description(topology, target).reads_all for target in targets):
             return

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from fuel_passes.pipeline import OptimizePass
 
@@ -28,6 +28,8 @@ HELP: Mapping[str, tuple[str, str]] = {
     "deterministic": ("", "only kernels that give the same bits each time"),
     "max_ulps": ("N", "only kernels at most N units in the last place off"),
     "measurements": ("FILE", "a .json file of times that replace prices of the model"),
+    "reach": ("R", "other devices become arms that take at most R times as long"),
+    "refuge": ("F", "and those that are roomier where work fills more than F of a device"),
     "plugins": ("", "leave out the passes and patterns of other packages"),
 }
 """For each option what stands for its value in a usage line, and what it does, said of the flag."""
@@ -95,7 +97,17 @@ def why_not(name: str, value: object) -> str | None:
         return f"{name} is True or False, not {value!r}"
     if kind is int and value is not None and not _is_count(value):
         return f"{name} must be a whole number >= 0, got {value!r}"
+    if kind is float and not _is_number(value):
+        return f"{name} must be a number, got {value!r}"
+    if name == "reach" and not cast(float, value) >= 1:
+        return f"reach must be a number >= 1, got {value!r}"
+    if name == "refuge" and not 0 < cast(float, value) <= 1:
+        return f"refuge must be a number above 0 and at most 1, got {value!r}"
     return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_count(value: object) -> bool:

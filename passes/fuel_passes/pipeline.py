@@ -53,6 +53,7 @@ class OptimizePass(ModulePass):
     `precision=exact` refuses a program that would need dtype promotion.
     `device="cuda:0"`: see `fuel-plan`; then nothing is forked to another device.
     `deterministic=true`, `max-ulps=N` and `measurements="FILE.json"`: see `fuel-plan`.
+    `reach=R` and `refuge=F`: which other devices become arms; see `fuel-fork-placements`.
     `plugins=false` leaves out the passes and patterns of other packages; ops and kernels of
     theirs that the program uses are used.
     """
@@ -67,6 +68,8 @@ class OptimizePass(ModulePass):
     deterministic: bool = False
     max_ulps: int | None = None
     measurements: str | MeasurementSource | None = None
+    reach: int | float = 4.0
+    refuge: int | float = 0.8
     plugins: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
@@ -78,7 +81,10 @@ class OptimizePass(ModulePass):
             "max_ulps": self.max_ulps,
             "measurements": self.measurements,
         }
-        forks = (ForkPlacementsPass(**asked), *self._find_paths("fuel-fork-placements"))
+        forks = (
+            ForkPlacementsPass(reach=self.reach, refuge=self.refuge, **asked),
+            *self._find_paths("fuel-fork-placements"),
+        )
         bake = (BakeVariantsPass(topology=topology),) if self.variants == "bake" else ()
         return (
             StripPlanPass(),

@@ -17,6 +17,7 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
+from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp
@@ -45,7 +46,7 @@ from fuel_passes.plan.residency import (
     target_of,
 )
 from fuel_passes.plan.states import place_states, unplaced_states
-from fuel_passes.plan.topology import Topology, resolve, stamp_plan
+from fuel_passes.plan.topology import Topology, check_plan, resolve, stamp_plan
 from fuel_passes.strip_plan import is_planned_branch
 from fuel_passes.walk import functions
 
@@ -66,11 +67,14 @@ class PlanPass(ModulePass):
     A kernel whose cheapest source makes one call for each op becomes those calls. One that runs
     where it would without a plan gets no `target`, and with one target in the topology the sources
     alone are chosen. The module is stamped with the generation of the topology (`fuel.plan`).
+    Raises `TopologyChanged` for a module that is planned for another: what was planned has to go
+    first (`fuel-strip-plan`, or `fuel-optimize`, which begins with it).
 
     Options:
     `topology=NAME` (default: the module's `fuel.topology`, else `cpu`).
     `device=NAME` pins every kernel that has no pin and that the device can run.
-    `deterministic=true` allows only sources that give the same bits each time.
+    `deterministic=true` allows only sources that give the same bits each time, for any number of
+    threads, and says so on the module (`fuel.deterministic`).
     `max-ulps=N` allows only sources that are at most N units in the last place off.
     `measurements="FILE.json"`: times that replace prices of the model (`plan/measurements.py`).
     """
@@ -102,10 +106,12 @@ def plan_module(
     """
     Plan a module and note the targets in it; all or, where something is refused, nothing.
 
-    The plans, by the names of functions. A `previous` placement of a function of the same name is
+    Raises `TopologyChanged` for a module that is planned for another topology. The plans, by the
+    names of functions. A `previous` placement of a function of the same name is
     where its search starts; see `place`.
     """
     topology = candidates.topology
+    check_plan(module, topology)
     pin = None if device is None else session_pin(device, topology)
     found = list(functions(module))
     for function in found:
@@ -131,6 +137,7 @@ def plan_module(
         choose_sources(function, candidates)
     if plans:
         stamp_plan(module, topology)
+    mark_deterministic(module, candidates.requirement.deterministic)
     return plans
 
 

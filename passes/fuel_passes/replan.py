@@ -22,6 +22,7 @@ from fuel_passes.collector import paused_collector
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan.candidates import Candidates
 from fuel_passes.plan.placement import Placement
+from fuel_passes.plan.topology import check_generation, generation, resolve
 from fuel_passes.plan_pass import PlanPass, plan_module
 
 
@@ -44,10 +45,14 @@ def optimize(
     """
     Optimise a module in place, as `pipeline` does, but start from an earlier placement.
 
-    A placement for another topology, and that of a function that is not there, is left aside.
-    Raises the `FuelPassError`s of the passes.
+    The placement of a function that is not there is left aside. Raises `TopologyChanged`, with
+    nothing done, for an earlier plan that was made for another topology, and the `FuelPassError`s
+    of the passes.
     """
     ctx = ctx or make_context()
+    if previous is not None:
+        now, before = resolve(module, pipeline.topology), previous.candidates.topology
+        check_generation(generation(before), now)
     planned = None
     with paused_collector():
         for inner in pipeline.passes():

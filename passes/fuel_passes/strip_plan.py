@@ -20,10 +20,12 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from fuel_dialect.canonicalization import inline_arm
+from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.ops.control import BranchOp, SequenceOp, YieldOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Container
 from fuel_passes.arms import drop_arms
+from fuel_passes.dropped import forget_dropped
 from fuel_passes.plan.states import unplace_states
 from fuel_passes.plan.topology import PLAN
 from fuel_passes.walk import check_decisions, functions
@@ -36,7 +38,8 @@ class StripPlanPass(ModulePass):
 
     Runs and kernels dissolve into the ops they hold, at the place where they stand; a branch whose
     arm 0 a pass made becomes that arm; arms that passes added to a person's branch go; transfers
-    marked `planned` vanish, and so do `fuel.plan` and `fuel.state_device`.
+    marked `planned` vanish, and so do `fuel.plan`, `fuel.deterministic`,
+    `fuel.state_device` and `fuel.dropped`.
     What a person wrote stays: branches, pins (`placement`), transfers, and the module's
     `fuel.topology`. Leaves that were cloned into runs come back as ops of their own, which cse
     merges.
@@ -49,8 +52,10 @@ class StripPlanPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_decisions(op)
         op.attributes.pop(PLAN, None)
+        mark_deterministic(op, False)
         for function in functions(op):
             unplace_states(function)
+            forget_dropped(function)
         if not any(_is_planned(inner) for inner in op.walk()):
             return
         patterns = GreedyRewritePatternApplier(

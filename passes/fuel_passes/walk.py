@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 
-from fuel_dialect.errors import GraphError
+from fuel_dialect.errors import FuelPassError, GraphError
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, YieldOp
+from fuel_dialect.ops.control import BranchOp, RegionOp, YieldOp
 from fuel_dialect.state import donations
+from fuel_dialect.traits import Container
 from fuel_passes.diagnostics import fail
 
 
@@ -51,17 +52,32 @@ def _check_straight(function: FuncOp) -> None:
             function,
             f"@{name} has several blocks; fuel plans functions of one: use fuel.branch, fuel.scan",
         )
-    pending = [function.body.block]
+    pending = [(function.body.block, 0)]
     while pending:
-        for op in pending.pop().ops:
+        block, depth = pending.pop()
+        for op in block.ops:
             if isinstance(op, BranchOp):
-                pending += [region.block for region in op.arm_regions]
+                _check_depth(op, depth + 1, name)
+                pending += [(region.block, depth + 1) for region in op.arm_regions]
             elif not isinstance(op, FuelOp | ReturnOp | YieldOp):
                 fail(
                     op,
                     f"{op.name} is not an op of fuel; @{name} must hold fuel ops alone to be "
                     "planned",
                 )
+
+
+MOST_NESTED = 64
+"""Branches and scans in one another: xDSL walks, verifies and prints them by recursion."""
+
+
+def _check_depth(op: Operation, depth: int, name: str) -> None:
+    """Raises `FuelPassError`, without the IR: printing that would be too deep as well."""
+    if depth > MOST_NESTED:
+        raise FuelPassError(
+            f"{op.name} is nested more than {MOST_NESTED} deep in @{name}; put what it decides or "
+            "repeats next to what is around it, not into it",
+        )
 
 
 def plan_blocks(module: ModuleOp) -> Iterator[Block]:
@@ -88,12 +104,26 @@ def branches(function: FuncOp) -> Iterator[BranchOp]:
 
 
 def check_decisions(module: ModuleOp) -> None:
-    """Raise `FuelPassError` if two branches of one function have the same id."""
+    """Raise `FuelPassError` if two branches of one function have the same id, or it is too deep."""
     for function in functions(module):
         seen: set[str] = set()
-        for op in function.walk():
+        for op in _region_ops(function):
             if not isinstance(op, BranchOp):
                 continue
             if op.id.data in seen:
                 fail(op, f"branch id {op.id.data!r} is used twice in @{function.sym_name.data}")
             seen.add(op.id.data)
+
+
+def _region_ops(function: FuncOp) -> Iterator[RegionOp]:
+    """The ops of a function that hold others, outer before inner, as deep as is allowed."""
+    pending = [(block, 0) for block in function.body.blocks]
+    while pending:
+        block, depth = pending.pop()
+        for op in block.ops:
+            if not isinstance(op, RegionOp):
+                continue
+            yield op
+            inner = depth + (not op.has_trait(Container))
+            _check_depth(op, inner, function.sym_name.data)
+            pending += [(block, inner) for region in op.regions for block in region.blocks]

@@ -20,6 +20,7 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_lowering.kernels import DeviceRun, LoweredRun
 from fuel_lowering.numpy.support import quiet_context
+from fuel_passes.dropped import dropped
 from fuel_passes.plan.residency import argument_devices
 from fuel_runtime.arguments import MISSING, Array, Port, Signature, bind, describe
 from fuel_runtime.devices import Device, Devices
@@ -192,7 +193,7 @@ def build(
     call = _executed(walk, signature, {**namespace, "bind": binder, "held": layout.held})
     source = "\n\n".join([*(run.source.strip("\n") for run in lowered.values()), walk])
     own = _class_with(call)
-    report = _report(parts, needed, layout)
+    report = replace(_report(parts, needed, layout), dropped=dropped(function))
     executable = own(module, signature, source, report, tuple(movers.values()), layout)
     # The generated functions and their globals hold one another: memory of devices, weights and
     # workspaces would wait for a collection.

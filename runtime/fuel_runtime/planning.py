@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.attributes import HOST
+from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import ArgumentError
 from fuel_runtime.devices.topology import is_host_alone, topology_for
 
@@ -45,6 +46,8 @@ class Planning:
 
     topology: str | Topology
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_told: bool = False
+    """Whether a person said what the topology is."""
 
     def __post_init__(self) -> None:
         from fuel_passes.options import why_not
@@ -54,10 +57,23 @@ class Planning:
             if reason is not None:
                 raise ArgumentError(f"session: {reason}")
 
-    def stamp_if_none(self, module: ModuleOp) -> None:
-        """Say on a module that is taken as it is, and says nothing itself, what it may use."""
-        from fuel_passes.plan.topology import STAMP, attribute_of
+    def take(self, module: ModuleOp) -> None:
+        """
+        Check the plan of a module that is taken as it is, and say on it what it may use.
 
+        It has to be made for the topology that the session was told, or else for the one that the
+        module states. Raises `TopologyChanged` if it is not. What a session's devices amount to is
+        no more than a guess at rates, and no reason to refuse.
+        """
+        from fuel_passes.plan.topology import STAMP, attribute_of, check_plan, resolve
+
+        if self.is_told:
+            told = self.topology
+            check_plan(module, resolve(module, told) if isinstance(told, str) else told)
+        elif STAMP in module.attributes:
+            check_plan(module, resolve(module))
+        if self.options.get("deterministic"):
+            mark_deterministic(module, True)
         if not isinstance(self.topology, str):
             module.attributes.setdefault(STAMP, attribute_of(self.topology))
 

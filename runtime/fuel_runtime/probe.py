@@ -2,9 +2,9 @@
 """
 `fuel-topology`: what this machine has, as the JSON file that `topology=` reads.
 
-It looks, it does not measure: cores and memory of the host, and what `nvidia-smi` and `vulkaninfo`
-list, where they are installed. Everything else is taken from the cards that fuel knows or from what
-is typical, and said on the standard error.
+It looks at cores and memory of the host, and at what `nvidia-smi` and `vulkaninfo` list, where they
+are installed, and measures what the host does in a nanosecond, by element type. Everything else is
+taken from the cards that fuel knows or from what is typical, and said on the standard error.
 """
 
 from __future__ import annotations
@@ -32,11 +32,15 @@ from fuel_dialect.targets.machine import (
 from fuel_dialect.targets.presets import CARDS
 from fuel_passes.plan.topology import preset, validated
 from fuel_passes.plan.topology_json import dump
+from fuel_runtime.host_rates import host_rates
 
 FAILURE = 2
 
 Tool = Callable[[Sequence[str]], str]
 """Runs a command; what it prints, nothing if it is not installed or fails."""
+
+Measure = Callable[[TargetAttr, int], Rates]
+"""The rates of the host, for so many threads."""
 
 NVIDIA = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 VULKAN = ("vulkaninfo", "--summary")
@@ -52,10 +56,10 @@ class Found:
     assumed: list[str] = field(default_factory=list[str])
 
 
-def probe(name: str, tool: Tool) -> tuple[Topology, Sequence[str]]:
+def probe(name: str, tool: Tool, measure: Measure | None = None) -> tuple[Topology, Sequence[str]]:
     """This machine, and a sentence for each thing that was assumed of it."""
     found = Found()
-    _host(found)
+    _host(found, measure)
     _nvidia(found, tool(NVIDIA))
     _vulkan(found, tool(VULKAN))
     links = [
@@ -75,11 +79,14 @@ def probe(name: str, tool: Tool) -> tuple[Topology, Sequence[str]]:
     return validated(topology), found.assumed
 
 
-def _host(found: Found) -> None:
+def _host(found: Found, measure: Measure | None) -> None:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     target = TargetAttr.of(HOST, "numpy")
     found.devices.append(Device(HOST, memory))
     found.targets.append(target)
+    if measure is not None:
+        found.rates.append(measure(target, _cores()))
+        return
     found.rates.append(replace(_typical(target), threads=_cores()))
     found.assumed.append(f"{target}: the typical rates of a core")
 
@@ -100,7 +107,7 @@ def _typical(target: TargetAttr) -> Rates:
         known.operations_per_ns,
         known.flops_per_ns,
         known.launch_ns,
-        known.matmul_flops,
+        known.by_dtype,
     )
 
 
@@ -153,18 +160,21 @@ def parser() -> argparse.ArgumentParser:
     )
     new.add_argument("--name", default="this-machine", help="its name in reports")
     new.add_argument("--preset", metavar="NAME", help="write this preset instead, to start from")
+    new.add_argument(
+        "--typical", action="store_true", help="measure nothing; the host has typical rates"
+    )
     new.add_argument("--out", metavar="FILE.json", help="write to a file, not the standard output")
     return new
 
 
-def main(argv: Sequence[str] | None = None, tool: Tool = ask) -> int:
+def main(argv: Sequence[str] | None = None, tool: Tool = ask, measure: Measure = host_rates) -> int:
     """Run the command; the exit code: 0, or 2 after an error."""
     options = parser().parse_args(argv)
     try:
         if options.preset is not None:
             topology, assumed = preset(options.preset), ()
         else:
-            topology, assumed = probe(options.name, tool)
+            topology, assumed = probe(options.name, tool, None if options.typical else measure)
         text = dump(topology)
         if options.out is None:
             print(text, end="")

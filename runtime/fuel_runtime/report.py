@@ -108,6 +108,8 @@ class Report:
     """The transfers of a call, in order."""
     state: tuple[StateReport, ...] = ()
     """The members of a state, in order."""
+    dropped: tuple[str, ...] = ()
+    """Arms that planning left out so that decisions stay few, each with its price and why."""
 
     @property
     def transfer_bytes(self) -> int:
@@ -152,6 +154,9 @@ class Report:
         yield f"branches    {len(self.branches) or 'none'}"
         for branch in self.branches:
             yield from _branch_lines(branch)
+        if self.dropped:
+            yield f"dropped     {_count(len(self.dropped), 'arm', 'arms')}"
+            yield from (f"  {said}" for said in self.dropped)
 
 
 def _device_line(device: DeviceReport) -> str:

@@ -57,7 +57,9 @@ class Session:
     promotion. `device` pins every kernel that it can run to a device. Only kernels are used that
     are at most `max_ulps` units in the last place off, and with `deterministic` those that give the
     same bits each time. `measurements`, a `.json` file or a `MeasurementSource`, replaces modelled
-    prices. `plugins=False` leaves out the passes and patterns of other packages.
+    prices. Another device becomes an arm of a decision if it takes at most `reach` times as long as
+    the planned one, or if the work would fill more than the share `refuge` of the memory of that.
+    `plugins=False` leaves out the passes and patterns of other packages.
 
     Raises `UnknownDevice`, `DeviceUnavailable`, `ArgumentError`, or `FuelPassError` for a topology
     that is none.
@@ -78,6 +80,8 @@ class Session:
         deterministic: bool = False,
         max_ulps: int | None = None,
         measurements: str | PathLike[str] | MeasurementSource | None = None,
+        reach: float = 4.0,
+        refuge: float = 0.8,
         plugins: bool = True,
     ):
         options: dict[str, Any] = {
@@ -88,13 +92,17 @@ class Session:
             "deterministic": deterministic,
             "max_ulps": max_ulps,
             "measurements": measurements,
+            "reach": reach,
+            "refuge": refuge,
             "plugins": plugins,
         }
         if isinstance(measurements, PathLike):
             options["measurements"] = os.fspath(measurements)
         self._devices = _opened(devices, emulate, threads)
         self._force = _checked({} if force is None else force)
-        self._planning = Planning(planned_for(topology, self._devices), options)
+        self._planning = Planning(
+            planned_for(topology, self._devices), options, topology is not None
+        )
 
     @property
     def devices(self) -> Devices:
@@ -117,7 +125,8 @@ class Session:
         `weights` holds the arrays of the program's `fuel.weight`s, or names a `.safetensors` or
         `.npz` file of them; they are read where they lie, so do not write to them. What it holds
         besides is ignored. With `optimize=False` the program is taken as it is: what is in no
-        kernel or run is put into one.
+        kernel or run is put into one. A plan in it must be for the `topology` of the session, if
+        that was given one, or else of the module, if it states one.
 
         `place` pins what is named to a device: ops by kind (`matmul`), the op of a value by the
         name it has in the IR (`h`), all arms of a decision (`d0`), or kernels by the label that
@@ -128,9 +137,10 @@ class Session:
 
         Raises `ProgramError` for IR that does not parse or verify or lacks the function, `OSError`
         for a file that cannot be read, `WeightError` for weights that are missing or do not fit,
-        `DecisionError` for a forced decision that is not there, `DeviceUnavailable` for one
-        that cannot be followed, `ArgumentError` for a `place` or `results` that names nothing,
-        `OutOfMemory`, and what the passes raise.
+        `TopologyChanged` for a plan that is for another topology, `DecisionError` for a forced
+        decision that is not there, `DeviceUnavailable` for one that cannot be followed,
+        `ArgumentError` for a `place` or `results` that names nothing, `OutOfMemory`, and what the
+        passes raise.
         """
         from fuel_runtime.executable import build
 
@@ -202,7 +212,7 @@ class Session:
         else:
             from fuel_passes.form_runs import FormRunsPass
 
-            self._planning.stamp_if_none(module)
+            self._planning.take(module)
             FormRunsPass().apply(make_context(), module)
 
 

@@ -23,6 +23,7 @@ from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan.candidates import candidates_for, measurement_key
 from fuel_passes.plan.measurements import MeasurementKey, Measurements, dump, key_of, parse, read
 from fuel_passes.plan.topology import PRESETS
+from fuel_passes.plan_pass import PlanPass
 from machines import sources
 
 CONTEXT = make_context()
@@ -133,6 +134,44 @@ def test_all_calls_of_a_kernel_have_to_be_measured():
     (tiles, library) = candidates_for(PRESETS["cpu"], measurements=both).of(kernel)
     assert not tiles.measured
     assert (library.measured, library.price_ns) == (True, 14)
+
+
+@pytest.mark.parametrize("factor", [0.01, 1, 100])
+def test_what_is_not_measured_is_off_by_as_much_as_its_neighbour(factor: float):
+    """So a slow machine does not look as if every way that nobody measured were faster."""
+    body = f"%0 = fuel.exp %x : {B}\n%1 = fuel.neg %0 : {B}\nfunc.return %1 : {B}"
+    module = main(f"%x: {B}", B, body)
+    FormKernelsPass().apply(CONTEXT, module)
+    (kernel,) = kernels(module)
+    topology = PRESETS["cpu+h100"]
+    free = candidates_for(topology).of(kernel)
+    (tiles, library, gpu) = (c.price_ns for c in free)
+    assert tiles is not None
+    assert library is not None
+    time = round(tiles * factor)
+    times = Measurements({measurement_key(kernel, CPU, topology): time})
+    (first, second, third) = candidates_for(topology, measurements=times).of(kernel)
+    assert (first.price_ns, first.measured, first.model_ns) == (time, True, tiles)
+    assert (second.price_ns, second.measured) == (round(library * (time / tiles)), False)
+    assert (third.price_ns, third.measured) == (gpu, False), "another device is another matter"
+    PlanPass(topology="cpu", measurements=times).apply(CONTEXT, module)
+    assert [k.kind.data for k in kernels(module)] == ["pointwise"]
+
+
+def test_a_measurement_of_every_source_is_taken_as_it_is():
+    body = f"%0 = fuel.exp %x : {B}\n%1 = fuel.neg %0 : {B}\nfunc.return %1 : {B}"
+    module = main(f"%x: {B}", B, body)
+    FormKernelsPass().apply(CONTEXT, module)
+    calls = {
+        MeasurementKey((op,), ("f32", "f32"), (19, 19), "cpu/numpy", "library-1"): 7
+        for op in ("exp", "neg")
+    }
+    (kernel,) = kernels(module)
+    times = {measurement_key(kernel, CPU, PRESETS["cpu"]): 15} | calls
+    found = candidates_for(PRESETS["cpu"], measurements=Measurements(times)).of(kernel)
+    assert [(c.price_ns, c.measured) for c in found] == [(15, True), (14, True)]
+    PlanPass(topology="cpu", measurements=Measurements(times)).apply(CONTEXT, module)
+    assert [k.kind.data for k in kernels(module)] == ["library", "library"]
 
 
 def test_times_of_other_code_are_not_used():

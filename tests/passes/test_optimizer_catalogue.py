@@ -31,7 +31,6 @@ from fuel_dialect.ops.elementwise import CastOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.memory import CopyOp
 from fuel_dialect.reference.interpreter import evaluate
-from fuel_dialect.targets import triton
 from fuel_dialect.targets.description import TargetDescription, description_of
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_passes.converge import ConvergePass
@@ -351,8 +350,10 @@ def test_lockstep_runs_pathfinder_before_dependent_optimizer():
 
 
 def test_optimize_graph_fails_fast_on_missing_binding(monkeypatch: pytest.MonkeyPatch):
-    nothing = replace(triton.DESCRIPTION, dtypes=())
-    monkeypatch.setattr("fuel_passes.plan.topology.description_of", lambda backend: nothing)
+    monkeypatch.setattr(
+        "fuel_passes.plan.topology.description_of",
+        lambda backend: replace(described(backend), dtypes=(), by_dtype=()),
+    )
     machine = replace(ONE_WINS, name="empty")
     with pytest.raises(NoBackendForOp, match="relu"):
         optimised(chain(machine))

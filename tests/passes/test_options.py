@@ -31,9 +31,19 @@ def test_flags_are_options():
     options = read(
         *("--variants=keep", "--granularity=chain", "--topology=2xh100", "--precision=exact"),
         *("--device=cuda:1", "--deterministic", "--max-ulps=3", "--no-plugins"),
+        *("--reach=2.5", "--refuge=0.5"),
     )
     assert OptimizePass(**given(options)) == OptimizePass(
-        "keep", "chain", "2xh100", "exact", "cuda:1", True, 3, None, False
+        variants="keep",
+        granularity="chain",
+        topology="2xh100",
+        precision="exact",
+        device="cuda:1",
+        deterministic=True,
+        max_ulps=3,
+        reach=2.5,
+        refuge=0.5,
+        plugins=False,
     )
     assert changed(read("--no-plugins", "--max-ulps", "3")) == ["--max-ulps", "--no-plugins"]
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from types import SimpleNamespace
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -15,7 +17,11 @@ from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError, NoBackendForOp, TopologyChanged
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
+from fuel_dialect.universe import FUEL_UNIVERSE
 from fuel_passes.converge import ConvergePass, superfluous
+from fuel_passes.dropped import dropped
+from fuel_passes.explain.build import explain
+from fuel_passes.find_paths import FindPathsPass
 from fuel_passes.fork_placements import ForkPlacementsPass, footprint
 from fuel_passes.fork_variants import ForkVariantsPass
 from fuel_passes.form_kernels import FormKernelsPass
@@ -23,6 +29,7 @@ from fuel_passes.insert_copies import InsertCopiesPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan_pass import PlanPass
 from fuel_passes.strip_plan import StripPlanPass
+from fuel_passes.walk import functions
 from machines import sources, stamp
 
 CONTEXT = make_context()
@@ -150,6 +157,111 @@ def test_a_full_device_gets_a_refuge_out_of_reach():
     assert branch.arms.data[1].origin.data.endswith("refuge from a full device")
 
 
+def optimized(how: OptimizePass, memory: int | None = None) -> list[list[str]]:
+    """The targets of the arms of each branch of the chain, and why the last one is there."""
+    module = stamp(main(f"%x: {B}", B, CHAIN), machine(memory))
+    how.apply(CONTEXT, module)
+    module.verify()
+    again = module.clone()
+    how.apply(CONTEXT, again)
+    assert str(again) == str(module)
+    return [
+        [*(str(arm.target) for arm in b.arms), b.arms.data[-1].origin.data]
+        for b in branches(module)
+    ]
+
+
+def test_reach_and_refuge_are_options_of_the_whole():
+    runner_up = ["cuda:0/triton", "cpu/numpy", "fuel-fork-placements: runner-up"]
+    refuge = [*runner_up[:2], "fuel-fork-placements: refuge from a full device"]
+    assert optimized(OptimizePass()) == []
+    assert optimized(OptimizePass(reach=1_000)) == [runner_up]
+    # The product reads 1 MiB and gives 1 MiB.
+    assert optimized(OptimizePass(), 2 * 2**20) == [refuge]
+    assert optimized(OptimizePass(), 4 * 2**20) == []
+    assert optimized(OptimizePass(refuge=0.4), 4 * 2**20) == [refuge]
+    assert optimized(OptimizePass(refuge=0.5), 4 * 2**20) == []
+    for how, message in (
+        (OptimizePass(reach=0.5), "reach must be >= 1, got 0.5"),
+        (OptimizePass(refuge=0), "refuge must be above 0 and at most 1, got 0"),
+    ):
+        with pytest.raises(FuelPassError, match=message):
+            optimized(how)
+
+
+def test_what_the_gate_drops_is_said_in_the_ir_and_when_explaining():
+    """Two runs of kernels that a transfer parts: two decisions, of which one may stay."""
+    body = (
+        f"%0 = fuel.matmul %x, %x : {B}, {B} -> {B}\n"
+        f"%1 = fuel.copy %0 to #fuel.device<cpu> : {B}\n"
+        f"%2 = fuel.relu %1 : {B}\n"
+        f"func.return %2 : {B}"
+    )
+    module = stamp(main(f"%x: {B}", B, body), machine())
+    explanation = explain(module, OptimizePass(reach=1_000))
+    (function,) = functions(module)
+    (kept,) = branches(module)
+    (said,) = dropped(function)
+    assert said == (
+        "d1: the arm for cpu/numpy, 209,816 ns, from fuel-fork-placements: runner-up, is the least "
+        "valuable of more than 5 % of the kernels"
+    )
+    assert kept.id.data == "d0"
+    assert explanation.functions[0].dropped == (said,)
+    assert f"dropped {said}" in str(explanation)
+    before = str(module)
+    OptimizePass(reach=1_000).apply(CONTEXT, module)
+    assert str(module) == before
+    StripPlanPass().apply(CONTEXT, module)
+    assert dropped(function) == ()
+
+
+def apply(pipeline: str, module: ModuleOp) -> None:
+    """Passes by name, as `xdsl-opt -p` takes them."""
+    for spec in parse_pipeline(pipeline):
+        FUEL_UNIVERSE.all_passes[spec.name]().from_spec(spec).apply(CONTEXT, module)
+
+
+CONSUMERS = (
+    "fuel-fork-variants",
+    "fuel-plan",
+    "fuel-fork-placements",
+    "fuel-converge",
+    "fuel-bake-variants",
+    "fuel-insert-copies",
+    "fuel-insert-contiguous",
+    "fuel-form-runs",
+)
+"""The passes that read a topology and what an earlier pass has planned for one."""
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_who_uses_a_plan_for_another_topology_is_refused_and_nothing_done(name: str):
+    body = f"%0 = fuel.softmax_last_dim %x : {B}\nfunc.return %0 : {B}"
+    for topology, other in (("cpu+h100", "cpu+a100"), ("2xh100", "cpu")):
+        module = main(f"%x: {B}", B, body)
+        apply(f'fuel-form-kernels,fuel-fork-variants,fuel-plan{{topology="{topology}"}}', module)
+        before = str(module)
+        with pytest.raises(TopologyChanged, match=rf"but '{re.escape(other)}' is .*; run fuel-opt"):
+            apply(f'{name}{{topology="{other}"}}', module)
+        assert str(module) == before
+        apply(f'{name}{{topology="{topology}"}}', module)
+        again = main(f"%x: {B}", B, body)
+        scratch = again.clone()
+        apply(f'fuel-optimize{{topology="{other}"}}', scratch)
+        apply(f'fuel-optimize{{topology="{topology}"}},fuel-optimize{{topology="{other}"}}', again)
+        assert str(again) == str(scratch)
+
+
+def test_pathfinders_are_refused_a_plan_for_another_topology(monkeypatch: pytest.MonkeyPatch):
+    module = stamp(main(f"%x: {B}", B, CHAIN), machine())
+    planned(module)
+    plugin = SimpleNamespace(load_as=lambda kind: None)
+    monkeypatch.setattr("fuel_passes.find_paths.found", lambda group: [plugin])
+    with pytest.raises(TopologyChanged):
+        FindPathsPass("fuel-fork-placements", topology="cpu").apply(CONTEXT, module)
+
+
 def test_the_footprint_counts_inputs_and_what_is_alive_at_a_time():
     body = (
         f"%0 = fuel.matmul %x, %x : {B}, {B} -> {B}\n%1 = fuel.matmul %0, %0 : {B}, {B} -> {B}\n"
@@ -171,7 +283,10 @@ def test_the_gate_keeps_one_arm_and_logs_what_goes(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.INFO, "fuel"):
         ConvergePass().apply(CONTEXT, module)
     assert [len(b.arms) for b in branches(module)] == [2]
-    assert caplog.messages == ["fuel-converge: d0, arm 2 on cpu/numpy is the same as arm 1"]
+    assert caplog.messages == [
+        "fuel-converge: d0: the arm for cpu/numpy, 26,843,646 ns, from "
+        "fuel-fork-placements: runner-up, is the same as arm 1"
+    ]
 
 
 def test_an_arm_stays_that_is_dearer_but_needs_less_memory():

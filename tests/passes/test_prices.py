@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from xdsl.dialects import test
@@ -15,7 +17,12 @@ from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp, tensor
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.description import BACKENDS, TargetDescription, description_of
+from fuel_dialect.targets.description import (
+    BACKENDS,
+    DtypeRates,
+    TargetDescription,
+    description_of,
+)
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.traits import DecomposableOp
 from fuel_passes.fork_variants import way_of
@@ -27,6 +34,7 @@ from programs import Program, programs
 CONTEXT = make_context()
 SIMPLE = TargetDescription(
     name="simple",
+    runs_on=("cpu",),
     dtypes=DESCRIPTION.dtypes,
     sources=DESCRIPTION.sources,
     bytes_per_ns=4.0,
@@ -79,6 +87,40 @@ def test_an_op_of_another_dialect_has_none():
 )
 def test_single_ops(line: str, expected: int):
     assert price(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # Half the bandwidth: 2 tensors of 1,600 bytes at 2 bytes/ns, against 200 at 1/8 a ns.
+        ("%0 = fuel.neg %d : tensor<200xf64>", 1_600),
+        ("%0 = fuel.pow %d, %d : tensor<200xf64>", 24 * 200 * 8),
+        # An op on two element types takes as long as the slower of them.
+        ("%0 = fuel.cast %x : tensor<200xf32> -> tensor<200xf64>", 1_600),
+        ("%0 = fuel.neg %x : tensor<200xf32>", 400),
+        ("%0 = fuel.matmul %m, %m : tensor<9x9xf64>, tensor<9x9xf64> -> tensor<9x9xf64>", 2_916),
+        (
+            "%0 = fuel.concat %d, %d {dim = 0 : i64}"
+            " : tensor<200xf64>, tensor<200xf64> -> tensor<400xf64>",
+            3_200,
+        ),
+        # Rows of f16 are widened once, and computed in f32.
+        ("%0 = fuel.softmax_last_dim %h : tensor<200xf16>", 200 * 13 // 2 + 200 * 40 // 2),
+        ("%0 = fuel.exp %h : tensor<200xf16>", 200 * 8 * 40 // 2),
+    ],
+)
+def test_element_types_have_rates_of_their_own(line: str, expected: int):
+    rates = (
+        ("f64", DtypeRates(2.0, 0.125, 0.5)),
+        ("f16", DtypeRates(operations_per_ns=0.05)),
+    )
+    arguments = "%d: tensor<200xf64>, %m: tensor<9x9xf64>, %x: tensor<200xf32>, %h: tensor<200xf16>"
+    slower = replace(SIMPLE, by_dtype=rates)
+    type = line.replace("->", ":").rpartition(": ")[2]
+    module = main(arguments, type, f"{line}\nfunc.return %0 : {type}")
+    assert ops_ns(body(module), slower) == 100 + expected
+    FormKernelsPass().apply(CONTEXT, module)
+    assert ops_ns(body(module), slower) == 100 + expected
 
 
 def test_a_product_is_priced_by_its_flops():

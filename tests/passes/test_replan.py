@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import assert_close, main, run
 from fuel_dialect.context import make_context
+from fuel_dialect.errors import TopologyChanged
 from fuel_dialect.targets.machine import Topology
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan import candidates
@@ -64,15 +67,19 @@ def test_what_is_known_of_kernels_and_of_places_is_taken_over():
     assert not after.placements["main"].exact
 
 
-def test_a_plan_for_another_machine_or_another_program_is_left_aside():
+@pytest.mark.parametrize("other", ["cpu", "cpu+h100"])
+def test_a_plan_for_another_machine_is_refused_and_nothing_done(other: str):
     _, before = planned(network(4))
     module = network(4)
-    optimize(module, OptimizePass(topology="cpu+h100"), before)
-    assert str(module) == scratch(network(4), OptimizePass(topology="cpu+h100"))
-    module = network(4)
-    found = optimize(module, OptimizePass(topology="cpu"), before)
-    assert str(module) == scratch(network(4), OptimizePass(topology="cpu"))
+    written = str(module)
+    with pytest.raises(
+        TopologyChanged, match=rf"but '{re.escape(other)}' is .*; run fuel-optimize"
+    ):
+        optimize(module, OptimizePass(topology=other), before)
+    assert str(module) == written
+    found = optimize(module, OptimizePass(topology="cpu"))
     assert found.placements == {}
+    assert optimize(module, OptimizePass(topology="cpu"), found).placements == {}
 
 
 def test_measured_prices_are_asked_for_again():

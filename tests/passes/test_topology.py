@@ -20,7 +20,7 @@ from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError, TopologyChanged
 from fuel_dialect.ops.base import FuelOp, tensor
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.description import BACKENDS, description_of
+from fuel_dialect.targets.description import BACKENDS, DtypeRates, Slowdown, description_of
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_passes.plan import topology_json
 from fuel_passes.plan.serving import serves, sites
@@ -96,7 +96,7 @@ def test_descriptions_are_consistent(backend: str):
     assert set(description.dtypes) <= set(dtypes.BY_NAME)
     assert set(description.kinds) <= set(KernelOp.KINDS)
     assert description.lacks <= {op.name.removeprefix("fuel.") for op in OPS}
-    assert {name for name, _ in description.matmul_flops} <= set(description.dtypes)
+    assert {name for name, _ in description.by_dtype} <= set(description.dtypes)
     for source in description.sources:
         assert source.ulps >= 1
         assert 0 < source.rate <= 1
@@ -151,12 +151,12 @@ def test_a_topology_survives_json_and_an_attribute(name: str, tmp_path: Path):
 def test_a_described_machine_is_read_from_the_module():
     module = stamped(
         """#fuel.topology<"mine", [#fuel.target<cpu, "numpy">, #fuel.target<cuda:0, "triton">], {
-            devices = [{name = "cpu"}, {name = "cuda:0", memory_bytes = 1000, storage = "hbm"}],
+            devices = [{name = "cpu"}, {name = "cuda:0", memory_bytes = 1000, storage = "cuda:0"}],
             links = [{source = "cpu", target = "cuda:0", latency_ns = 7, bytes_per_ns = 2.0},
                      {source = "cuda:0", target = "cpu", latency_ns = 9, bytes_per_ns = 4}]}>"""
     )
     topology = resolve(module)
-    assert topology.devices == (Device("cpu"), Device("cuda:0", 1_000, "hbm"))
+    assert topology.devices == (Device("cpu"), Device("cuda:0", 1_000))
     assert transfer_ns(topology, "cpu", "cuda:0", 10) == 12
     assert transfer_ns(topology, "cuda:0", "cpu", 10) == 12
     text = str(module)
@@ -185,7 +185,7 @@ def sample() -> dict[str, Any]:
         "devices": [{"name": "cpu"}, {"name": "cuda:0"}, {"name": "vulkan:0"}],
         "targets": ["cpu/numpy", "cuda:0/triton", "vulkan:0/kompute"],
         "links": links,
-        "rates": {"cuda:0/triton": {**rates, "matmul_flops": {"bf16": 50}}},
+        "rates": {"cuda:0/triton": {**rates, "dtypes": {"bf16": {"flops_per_ns": 50}}}},
     }
 
 
@@ -218,8 +218,8 @@ def test_rates_of_a_machine_replace_those_of_the_target():
     (_, cuda, vulkan) = topology.targets
     described = target_description(topology, cuda)
     assert (described.bytes_per_ns, described.launch_ns) == (3, 6)
-    assert described.flops_for(dtypes.BY_NAME["bf16"].type) == 50
-    assert described.flops_for(dtypes.BY_NAME["f32"].type) == 5
+    assert described.slowdown(dtypes.BY_NAME["bf16"].type) == (1, 1, 0.1)
+    assert described.slowdown(dtypes.BY_NAME["f32"].type) == (1, 1, 1)
     assert target_description(topology, vulkan) is description_of("kompute")
     with pytest.raises(FuelPassError, match="no backend 'abacus' is described"):
         target_description(topology, TargetAttr.of("cpu", "abacus"))
@@ -256,6 +256,41 @@ RATES = sample()["rates"]["cuda:0/triton"]
         (changed(targets=["cpu"]), r"targets\[0\] must be device/backend, .* got 'cpu'"),
         (changed(targets=[7]), r"targets\[0\] must be device/backend, .* got 7"),
         (changed(targets=["cpu/numpy"] * 2, rates={}), "target cpu/numpy is listed twice"),
+        (changed(devices=[{"name": "cpu", "memory_bytes": 0}]), "memory_bytes must be 1 or more"),
+        (
+            changed(devices=[*sample()["devices"][:2], {"name": "vulkan:0", "storage": "cpuu"}]),
+            "vulkan:0 shares the storage of cpuu, which is no device of it; memory of their own "
+            "have cpu, cuda:0",
+        ),
+        (
+            changed(
+                devices=[
+                    {"name": "cpu"},
+                    {"name": "cuda:0", "storage": "cpu"},
+                    {"name": "vulkan:0", "storage": "cuda:0"},
+                ]
+            ),
+            "vulkan:0 shares the storage of cuda:0, which itself shares that of cpu",
+        ),
+        (
+            changed(targets=["cpu/triton"], rates={}),
+            "the backend 'triton' cannot run on the device cpu; it runs on cuda; what runs on cpu "
+            "is numpy$",
+        ),
+        (
+            changed(targets=["cuda:0/numpy"], rates={}),
+            "the backend 'numpy' cannot run on the device cuda:0; it runs on cpu; what runs on "
+            "cuda is triton$",
+        ),
+        (
+            changed(
+                devices=[{"name": "cpu"}, {"name": "npu:3"}],
+                targets=["npu:3/kompute"],
+                links=[],
+                rates={},
+            ),
+            "cannot run on the device npu:3; it runs on vulkan; what runs on npu is no backend$",
+        ),
         (changed(targets=["moon:0/numpy"], rates={}), "target moon:0/numpy is on a device"),
         (changed(targets=["cpu/abacus"], rates={}), "no backend 'abacus' is described"),
         (changed(targets=[], rates={}), "has no target; a plan needs at least one"),
@@ -276,8 +311,24 @@ RATES = sample()["rates"]["cuda:0/triton"]
         (changed(rates={"cuda:1/triton": RATES}), "rates are given for cuda:1/triton, which is no"),
         (changed(rates=[]), "rates must be an object"),
         (
-            changed(rates={"cuda:0/triton": {**RATES, "matmul_flops": {"f33": 1}}}),
-            r"matmul_flops\['f33'\]: 'f33' is no dtype",
+            changed(rates={"cuda:0/triton": {**RATES, "dtypes": {"f33": {}}}}),
+            r"dtypes\['f33'\]: 'f33' is no dtype",
+        ),
+        (
+            changed(rates={"cuda:0/triton": {**RATES, "dtypes": {"f64": {}}}}),
+            r"dtypes\['f64'\] says nothing of f64; leave it out",
+        ),
+        (
+            changed(rates={"cuda:0/triton": {**RATES, "dtypes": {"f64": {"launch_ns": 3}}}}),
+            r"dtypes\['f64'\] has no field 'launch_ns'; it may have bytes_per_ns, operations",
+        ),
+        (
+            changed(rates={"cuda:0/triton": {**RATES, "dtypes": {"f64": {"bytes_per_ns": 0}}}}),
+            r"dtypes\['f64'\]\.bytes_per_ns must be a number above 0, got 0",
+        ),
+        (
+            changed(rates={"vulkan:0/kompute": {**RATES, "dtypes": {"f64": {"flops_per_ns": 1}}}}),
+            "rates of vulkan:0/kompute for f64, of which it has no kernels; it serves i1, i8",
         ),
         (
             changed(rates={"cuda:0/triton": {**RATES, "flops_per_ns": True}}),
@@ -310,7 +361,12 @@ def test_a_file_that_is_no_json_or_is_not_there_is_refused(tmp_path: Path):
 
 def test_the_schema_names_every_field_that_is_written():
     topology = topology_json.from_json(sample(), "sample")
-    rates = replace(topology.rates[0], threads=3, strides=(("scan", "contiguous"),))
+    rates = replace(
+        topology.rates[0],
+        by_dtype=(("bf16", DtypeRates(1.0, 2.0, 3.0)),),
+        threads=3,
+        strides=(("scan", "contiguous"),),
+    )
     topology = replace(topology, rates=(rates,))
     written = topology_json.to_json(topology)
     assert topology_json.from_json(written, "written") == topology
@@ -318,7 +374,47 @@ def test_the_schema_names_every_field_that_is_written():
     assert set(written) == set(properties)
     assert set(written["links"][0]) == set(properties["links"]["items"]["properties"])
     (rates,) = written["rates"].values()
-    assert set(rates) == set(properties["rates"]["additionalProperties"]["properties"])
+    fields = properties["rates"]["additionalProperties"]["properties"]
+    assert set(rates) == set(fields)
+    (own,) = rates["dtypes"].values()
+    assert set(own) == set(fields["dtypes"]["additionalProperties"]["properties"])
+
+
+def test_rates_without_element_types_are_in_proportion_to_those_that_are_typical():
+    plain = sample()["rates"]["cuda:0/triton"]
+    typical = description_of("triton")
+    assert typical is not None
+    doubles = dtypes.BY_NAME["f64"].type
+    for rates, expected in (
+        (without(plain, "dtypes"), pytest.approx(typical.slowdown(doubles))),
+        ({**plain, "dtypes": {}}, (1, 1, 1)),
+        ({**plain, "dtypes": {"f64": {"operations_per_ns": 1}}}, (1, 4, 1)),
+    ):
+        topology = topology_json.from_json(changed(rates={"cuda:0/triton": rates}), "sample")
+        described = target_description(topology, topology.targets[1])
+        assert described.slowdown(doubles) == expected
+        written = topology_json.to_json(topology)
+        assert topology_json.from_json(written, "written") == topology
+        attribute = attribute_of(topology)
+        assert topology_of(attribute) == topology
+        assert described.at(0.5).slowdown(doubles) == pytest.approx(
+            tuple(described.slowdown(doubles))
+        )
+
+
+def test_what_cards_do_by_element_type():
+    def slowdown(machine: str, dtype: str) -> Slowdown:
+        topology = PRESETS[machine]
+        described = target_description(topology, topology.targets[-1])
+        return described.slowdown(dtypes.BY_NAME[dtype].type)
+
+    assert slowdown("cpu+rtx4090", "f64").operations == pytest.approx(64, abs=0.5)
+    for card in ("cpu+a100", "cpu+h100", "cpu+h200", "2xh100"):
+        assert slowdown(card, "f64").operations == 2
+        assert slowdown(card, "f16").flops < 0.5
+        assert slowdown(card, "i64").operations >= 4
+    assert slowdown("cpu", "f16").operations == 50
+    assert slowdown("cpu", "f64") == (1, 2, 2)
 
 
 def test_a_plan_for_another_machine_is_noticed():

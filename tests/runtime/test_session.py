@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 
+from fake_devices import fake
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import (
@@ -27,18 +29,22 @@ from fuel_dialect.errors import (
     NoBackendForOp,
     OutOfMemory,
     ProgramError,
+    TopologyChanged,
     UnknownDevice,
     WeightError,
 )
 from fuel_dialect.graph import Graph
 from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.targets.machine import Device
 from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan.candidates import measurement_key
 from fuel_passes.plan.measurements import Measurements
 from fuel_passes.plan.measurements import dump as dump_times
+from fuel_passes.plan.topology import STAMP, attribute_of
 from fuel_passes.plan.topology_json import dump
 from fuel_runtime import Session
+from fuel_runtime.executable import Executable
 from machines import sources
 
 PROGRAM = """
@@ -443,6 +449,89 @@ def test_a_topology_that_is_none_is_refused_when_the_session_is_made() -> None:
         Session(topology="nowhere.json")
 
 
+def arms(**options: Any) -> list[tuple[str, str]]:
+    """The arms of the decisions of a product on a host and a GPU: where, and why."""
+    square = "tensor<512x512xf32>"
+    program = f"""
+    func.func @main(%x: {square}) -> {square} {{
+      %0 = fuel.matmul %x, %x : {square}, {square} -> {square}
+      func.return %0 : {square}
+    }}"""
+    devices = fake("cpu,cuda:0", cuda=options.pop("memory", 2**30))
+    report = Session(devices, **options).compile(program).report()
+    return [(arm.target, arm.origin) for branch in report.branches for arm in branch.arms]
+
+
+def test_how_far_and_how_full_is_asked_of_a_session() -> None:
+    planned = "fuel-fork-placements: as planned"
+    (best, _), (other, why) = arms(reach=1_000)
+    assert why == "fuel-fork-placements: runner-up"
+    assert {best, other} == {"cpu/numpy", "cuda:0/triton"}
+    assert arms(reach=1) == []
+    full = {"topology": "cpu+h100", "reach": 1}
+    assert arms(**full) == []
+    small = replace(
+        PRESETS["cpu+h100"], devices=(Device("cpu"), Device("cuda:0", 4 * 2**20)), name="small"
+    )
+    links = tuple(replace(link, latency_ns=1, bytes_per_ns=1e6) for link in small.links)
+    small = replace(small, links=links)
+    assert arms(topology=small, reach=1) == []
+    assert arms(topology=small, reach=1, refuge=0.4) == [
+        ("cuda:0/triton", planned),
+        ("cpu/numpy", "fuel-fork-placements: refuge from a full device"),
+    ]
+    mistakes: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"reach": 0.5}, "reach must be a number >= 1, got 0.5"),
+        ({"reach": True}, "reach must be a number, got True"),
+        ({"refuge": 0}, "refuge must be a number above 0 and at most 1, got 0"),
+        ({"refuge": "all"}, "refuge must be a number, got 'all'"),
+    )
+    for wrong, message in mistakes:
+        with pytest.raises(ArgumentError, match=message):
+            Session(**wrong)
+
+
+def test_a_plan_that_is_taken_as_it_is_has_to_be_for_the_topology() -> None:
+    """The one that the session was told, else the one that the module states."""
+    square = "tensor<512x512xf32>"
+    module = parse_module(f"""
+    func.func @main(%x: {square}) -> {square} {{
+      %0 = fuel.matmul %x, %x : {square}, {square} -> {square}
+      func.return %0 : {square}
+    }}""")
+    OptimizePass(topology="cpu+h100").apply(make_context(), module)
+    devices = fake("cpu,cuda:0")
+
+    def taken(topology: str | None = None) -> Executable:
+        return Session(devices, topology=topology).compile(module, optimize=False)
+
+    taken("cpu+h100")
+    taken()
+    with pytest.raises(TopologyChanged, match=r"but 'cpu\+a100' is .*; run fuel-optimize again"):
+        taken("cpu+a100")
+    Session(devices, topology="cpu+a100").compile(module)
+    module.attributes[STAMP] = attribute_of(PRESETS["cpu+h100"])
+    taken()
+    module.attributes[STAMP] = attribute_of(PRESETS["cpu+a100"])
+    with pytest.raises(TopologyChanged, match=r"but 'cpu\+a100' is "):
+        taken()
+
+
+def test_a_report_says_which_arms_had_to_go() -> None:
+    square = "tensor<512x512xf32>"
+    program = f"""
+    func.func @main(%x: {square}) -> {square} {{
+      %0 = fuel.matmul %x, %x : {square}, {square} -> {square}
+      %1 = fuel.copy %0 to #fuel.device<cpu> : {square}
+      %2 = fuel.relu %1 : {square}
+      func.return %2 : {square}
+    }}"""
+    report = Session(fake("cpu,cuda:0"), reach=1_000).compile(program).report()
+    (said,) = report.dropped
+    assert said.endswith("is the least valuable of more than 5 % of the kernels")
+    assert f"dropped     1 arm\n  {said}" in str(report)
+
+
 def test_bounds_of_a_session() -> None:
     with pytest.raises(NoBackendForOp, match="no target for sqr: cpu/numpy tiles: precision-floor"):
         Session(max_ulps=0).compile(PROGRAM)
@@ -485,12 +574,12 @@ def test_a_session_plans_with_what_was_measured(tmp_path: Path) -> None:
     kernel = next(op for op in Session().compile(PROGRAM).module.walk() if isinstance(op, KernelOp))
     cpu = PRESETS["cpu"]
     key = measurement_key(kernel, cpu.targets[0], cpu)
-    slow = Measurements({key: 10**9})
+    slow = Measurements({key: 10**9, replace(key, revision="library-1"): 10**3})
     file = tmp_path / "times.json"
     file.write_text(dump_times(slow))
     for measurements in (slow, str(file), file):
         exe = Session(measurements=measurements).compile(PROGRAM)
-        assert "fuel.kernel library" in str(exe.module), "which nobody measured"
+        assert "fuel.kernel library" in str(exe.module)
         np.testing.assert_array_equal(exe(X)[0], X * X)
     with pytest.raises(FuelPassError, match=r"nowhere\.json cannot be read"):
         Session(measurements="nowhere.json").compile(PROGRAM)

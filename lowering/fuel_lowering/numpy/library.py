@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from fuel_dialect.determinism import is_deterministic
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops import indexing, linear_algebra, memory, normalization, reduction, shape
 from fuel_dialect.ops.base import int_value, tensor_type
@@ -118,6 +119,8 @@ def _matmul(b: Builder, op: linear_algebra.MatmulOp, xs: Sequence[Ref]) -> Ref:
     is_one = 1 in (prod(lhs.shape), prod(rhs.shape))
     is_gemm = len(written) == 2 and lhs.dtype.kind == "f" and not is_one
     line = "{0}.dot({1}, {y})" if is_gemm else "matmul({0}, {1}, {y})"
+    if lhs.dtype.kind == "f" and is_deterministic(op):
+        line = 'einsum("...ij,...jk->...ik", {0}, {1}, out={y})'
     product = b.step(Recipe((line,)), lhs, rhs, shape=result, fills=fills)
     return b.narrow(product, xs[0].dtype)
 

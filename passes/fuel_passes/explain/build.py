@@ -14,6 +14,7 @@ from fuel_dialect.context import make_context
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_passes.collector import paused_collector
+from fuel_passes.dropped import dropped
 from fuel_passes.explain.body import Bodies
 from fuel_passes.explain.reports import (
     CandidateReport,
@@ -118,4 +119,5 @@ def _function(
         bodies.arguments(),
         bodies.results(),
         body,
+        dropped(function),
     )

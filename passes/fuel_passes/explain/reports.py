@@ -153,6 +153,8 @@ class FunctionReport:
     results: tuple[ArgumentReport, ...]
     body: BodyReport
     """The optimised function."""
+    dropped: tuple[str, ...] = ()
+    """Arms that had to go so that decisions stay few, each with its price."""
 
 
 @dataclass(frozen=True)

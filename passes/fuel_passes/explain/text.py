@@ -26,6 +26,7 @@ def lines(explanation: Explanation) -> Iterator[str]:
             yield from _item(number, item)
         yield from _totals(report)
         yield from _decisions(report.body)
+        yield from (f"  dropped {said}" for said in report.dropped)
 
 
 def _item(number: int, item: ItemReport, indent: str = "  ") -> Iterator[str]:

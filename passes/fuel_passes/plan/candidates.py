@@ -18,7 +18,7 @@ from xdsl.ir import BlockArgument, Operation
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.attributes import MAX_PRICE, DeviceAttr, TargetAttr
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
@@ -26,7 +26,7 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.traits import Leaf, ViewOp
 from fuel_passes.calls import LIBRARY, calls_of
-from fuel_passes.plan.filters import Requirement, filters_for
+from fuel_passes.plan.filters import Requirement, filters_for, unstable_op
 from fuel_passes.plan.measurements import (
     UNTRACKED,
     MeasurementKey,
@@ -56,6 +56,8 @@ class Candidate:
     """Whether the source makes one call for each op in place of the kernel as it is."""
     measured: bool = False
     """Whether the price was measured."""
+    model_ns: int | None = None
+    """The price of the model, before anything was measured."""
     reuses: bool = True
     """Whether it may write into the memory of an operand."""
 
@@ -114,7 +116,9 @@ class Candidates:
                 self._priced(kernel, target, description, source)
                 for target, description in self.described
                 for source in description.sources
+                if self.requirement.deterministic or not source.fallback
             )
+            found = found if self.measured is None else calibrated(found)
             self.known[key] = found
         return found
 
@@ -131,12 +135,15 @@ class Candidates:
         )
         refusal = refusal_of(kernel, description, source)
         refusal = refusal or next((why for f in self.filters if (why := f(source))), None)
+        if refusal is None and self.requirement.deterministic:
+            refusal = unstable_op(kernel, source)
         if refusal is not None:
             return replace(found, refusal=refusal)
         measured = self._measured(kernel, target, source, splits)
+        modelled = source_ns(kernel, description, source)
         if measured is not None:
-            return replace(found, price_ns=measured, measured=True)
-        return replace(found, price_ns=source_ns(kernel, description, source))
+            return replace(found, price_ns=measured, measured=True, model_ns=modelled)
+        return replace(found, price_ns=modelled, model_ns=modelled)
 
     def _measured(
         self, kernel: KernelOp, target: TargetAttr, source: KernelSource, splits: bool
@@ -192,6 +199,32 @@ class Candidates:
     def price_as_written(self, op: Operation, target: TargetAttr) -> int | None:
         """The same of the sources that make a kernel as it is."""
         return _least(c for c in self.of(op) if c.target == target and not c.splits)
+
+
+def calibrated(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """
+    The candidates of one kernel, so that those of one target compare like with like.
+
+    Where some sources of a target are measured and others are not, the model of these is off by as
+    much as it is for those. Targets without a measurement keep their prices.
+    """
+    factors = {target: _off_by(found, target) for target in {c.target for c in found if c.measured}}
+    return tuple(
+        candidate
+        if candidate.measured or candidate.price_ns is None
+        else replace(
+            candidate,
+            price_ns=min(round(candidate.price_ns * factors.get(candidate.target, 1)), MAX_PRICE),
+        )
+        for candidate in found
+    )
+
+
+def _off_by(found: Sequence[Candidate], target: TargetAttr) -> float:
+    """How many times as long as modelled the measured candidates of a target take."""
+    pairs = [(c.price_ns or 0, c.model_ns or 0) for c in found if c.measured and c.target == target]
+    measured, modelled = (sum(times) for times in zip(*pairs, strict=True))
+    return measured / modelled if modelled else 1
 
 
 def candidates_for(

@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import KernelSource
 
 _T = TypeVar("_T")
@@ -58,6 +61,23 @@ def determinism(requirement: Requirement) -> Filter:
         return f"determinism: {source.name} kernels may give other bits each time"
 
     return refuse
+
+
+def unstable_op(kernel: KernelOp, source: KernelSource) -> str | None:
+    """Why a bit-stable source may yet give a kernel other bits; None if it may not."""
+    if not source.unstable:
+        return None
+    for op in kernel.body.walk():
+        if isinstance(op, FuelOp) and op.mnemonic() in source.unstable and _is_float(op):
+            return (
+                f"determinism: {source.name} gives a {op.mnemonic()} of floats other bits where "
+                "a library may use another number of threads"
+            )
+    return None
+
+
+def _is_float(op: FuelOp) -> bool:
+    return any(dtypes.of_type(tensor_type(value)).is_float for value in op.operands)
 
 
 def precision_floor(requirement: Requirement) -> Filter:

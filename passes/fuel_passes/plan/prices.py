@@ -42,18 +42,24 @@ from fuel_passes.plan.strides import unreadable
 FUSED = ("pointwise", "reduction", "matmul")
 """The kinds of kernels whose ops share what they read."""
 
+HALVES = frozenset(dtypes.BY_NAME[name].type for name in ("bf16", "f16"))
+F32 = dtypes.BY_NAME["f32"].type
+
 Price = Callable[[Operation, TargetDescription], int]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is moved and computed."""
+    """
+    What is moved and computed.
 
-    bytes: int = 0
-    operations: int = 0
+    As much as takes this long at the rates of element types that have none of their own.
+    """
+
+    bytes: float = 0
+    operations: float = 0
     """Weighted element operations."""
     flops: float = 0
-    """As many as take this long at the rate of element types that have no rate of their own."""
 
 
 def duration(work: Work, target: TargetDescription, threads: int = 1) -> int:
@@ -122,12 +128,33 @@ def threads_for(elements: int, target: TargetDescription) -> int:
     return target.threads if is_tiled(elements, target) else 1
 
 
-def _bytes_touched(op: Operation) -> int:
-    return sum(size_of(tensor_type(value)) for value in (*op.operands, *op.results))
+def _moved(values: Iterable[SSAValue], target: TargetDescription) -> float:
+    """Bytes of values; those of an element type that is slower to move count for more."""
+    return sum(_bytes(tensor_type(value), target) for value in values)
 
 
-def _weight(op: Operation) -> int:
-    return op.WEIGHT if isinstance(op, FuelOp) else 1
+def _bytes(type: AnyTensor, target: TargetDescription) -> float:
+    return size_of(type) * target.slowdown(type.element_type).bytes
+
+
+def _bytes_touched(op: Operation, target: TargetDescription) -> float:
+    return _moved((*op.operands, *op.results), target)
+
+
+def _weight(op: Operation, target: TargetDescription) -> float:
+    """
+    Operations for each element, on the slowest of the element types of an op.
+
+    What runs along axes widens bf16 and f16 once, and computes in f32.
+    """
+    weight = op.WEIGHT if isinstance(op, FuelOp) else 1
+    if not target.by_dtype:
+        return weight
+    types = {tensor_type(value).element_type for value in (*op.operands, *op.results)}
+    slowest = max(target.slowdown(type).operations for type in types)
+    if isinstance(op, AlongAxesOp) and not HALVES.isdisjoint(types):
+        return weight * target.slowdown(F32).operations + slowest
+    return weight * slowest
 
 
 def _free(op: Operation, target: TargetDescription) -> int:
@@ -136,48 +163,50 @@ def _free(op: Operation, target: TargetDescription) -> int:
 
 def _elementwise(op: Operation, target: TargetDescription) -> int:
     elements = elements_of(op.results[0])
-    bits = sum(_bits(tensor_type(value)) for value in (*op.operands, *op.results))
-    work = Work(_whole_bytes(elements * bits), _weight(op) * elements)
-    return duration(work, target)
+    types = [tensor_type(value) for value in (*op.operands, *op.results)]
+    moved = sum(
+        _whole_bytes(elements * _bits(type)) * target.slowdown(type.element_type).bytes
+        for type in types
+    )
+    return duration(Work(moved, _weight(op, target) * elements), target)
 
 
 def _reduction(op: Operation, target: TargetDescription) -> int:
-    operations = _weight(op) * elements_of(op.operands[0])
-    return duration(Work(_bytes_touched(op), operations), target)
+    operations = _weight(op, target) * elements_of(op.operands[0])
+    return duration(Work(_bytes_touched(op, target), operations), target)
 
 
 def _row_wise(op: Operation, target: TargetDescription) -> int:
     elements = elements_of(op.results[0])
-    work = Work(_bytes_touched(op), _weight(op) * elements)
+    work = Work(_bytes_touched(op, target), _weight(op, target) * elements)
     return duration(work, target, threads_for(elements, target))
 
 
 def _matmul(op: Operation, target: TargetDescription) -> int:
-    return duration(Work(_bytes_touched(op), flops=_flops(op, target)), target)
+    return duration(Work(_bytes_touched(op, target), flops=_flops(op, target)), target)
 
 
 def _flops(op: Operation, target: TargetDescription) -> float:
-    """Operations of a product, counted at the target's base rate: other dtypes run at their own."""
+    """Operations of a product."""
     inner = tensor_type(op.operands[0]).get_shape()[-1]
     flops = 2 * inner * elements_of(op.results[0])
-    rate = target.flops_for(tensor_type(op.operands[0]).element_type)
-    return flops * (target.flops_per_ns / rate)
+    return flops * target.slowdown(tensor_type(op.operands[0]).element_type).flops
 
 
 def _unclassified(op: Operation, target: TargetDescription) -> int:
     """An op of another package that no trait describes: its weight for each element it touches."""
     elements = max(elements_of(value) for value in (*op.operands, *op.results))
-    return duration(Work(_bytes_touched(op), _weight(op) * elements), target)
+    return duration(Work(_bytes_touched(op, target), _weight(op, target) * elements), target)
 
 
 def _write(op: Operation, target: TargetDescription) -> int:
     """What is written is read and written; the rest stays where it is."""
-    size = size_of(tensor_type(op.operands[1]))
-    return duration(Work(2 * size, elements_of(op.operands[1])), target)
+    written = op.operands[1]
+    return duration(Work(2 * _moved([written], target), elements_of(written)), target)
 
 
 def _data_movement(op: Operation, target: TargetDescription) -> int:
-    return duration(Work(2 * sum(size_of(tensor_type(r)) for r in op.results)), target)
+    return duration(Work(2 * _moved(op.results, target)), target)
 
 
 def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
@@ -196,7 +225,7 @@ def written_ns(kernel: KernelOp, target: TargetDescription, kind: str | None = N
 
 
 def _copy_ns(view: SSAValue, target: TargetDescription) -> int:
-    return duration(Work(2 * size_of(tensor_type(view))), target)
+    return duration(Work(2 * _moved([view], target)), target)
 
 
 def _own_ns(kernel: KernelOp, target: TargetDescription) -> int:
@@ -206,9 +235,9 @@ def _own_ns(kernel: KernelOp, target: TargetDescription) -> int:
         views = sum(_copy_ns(value, target) for value in yielded if _is_shown(value))
         return ops_ns(kernel.body.block.ops, target) + views
     ops = [op for op in kernel.body.block.ops if op.results]
-    read = sum(_bytes_read(argument) for argument in kernel.body.block.args)
-    written = sum(size_of(tensor_type(r)) for r in kernel.outputs)
-    operations = sum(_weight(op) * _iterated(op) for op in ops if _is_counted(op))
+    read = sum(_bytes_read(argument, target) for argument in kernel.body.block.args)
+    written = _moved(kernel.outputs, target)
+    operations = sum(_weight(op, target) * _iterated(op) for op in ops if _is_counted(op))
     flops = sum(_flops(op, target) for op in ops if isinstance(op, MatmulOp))
     elements = max((_iterated(op) for op in ops if _is_counted(op)), default=0)
     has_one_row = all(elements_of(r) == 1 for r in kernel.outputs)
@@ -248,13 +277,13 @@ def _iterated(op: Operation) -> int:
     return elements_of(op.operands[0] if along else op.results[0])
 
 
-def _bytes_read(value: SSAValue) -> int:
+def _bytes_read(value: SSAValue, target: TargetDescription) -> float:
     """What a kernel reads of an argument: all of it, or only what its views show."""
-    whole, shown = size_of(tensor_type(value)), 0
+    whole, shown = _bytes(tensor_type(value), target), 0
     for use in value.uses:
         reader = use.operation
         is_view = isinstance(reader, ViewOp) or reader.has_trait(FreeWhenContiguous)
-        shown += _bytes_read(reader.results[0]) if is_view else whole
+        shown += _bytes_read(reader.results[0], target) if is_view else whole
     return min(shown, whole)
 
 

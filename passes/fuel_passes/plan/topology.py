@@ -18,7 +18,12 @@ from xdsl.dialects.builtin import ModuleOp, NoneAttr, StringAttr
 
 from fuel_dialect.attributes import HOST, MAX_PRICE, TargetAttr, TopologyAttr
 from fuel_dialect.errors import FuelPassError, TopologyChanged
-from fuel_dialect.targets.description import TargetDescription, backends, description_of
+from fuel_dialect.targets.description import (
+    ByDtype,
+    TargetDescription,
+    backends,
+    description_of,
+)
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology, assumed
 from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.plan import topology_json
@@ -130,11 +135,9 @@ def validated(topology: Topology) -> Topology:
             raise FuelPassError(
                 f"{where}: target {target} is on a device that it lacks; it has {', '.join(names)}"
             )
-        if description_of(target.backend.data) is None:
-            raise FuelPassError(
-                f"{where}: no backend {target.backend.data!r} is described; "
-                f"there are {', '.join(backends())}"
-            )
+        _check_backend(topology, target)
+    for device in topology.devices:
+        _check_storage(topology, device)
     if HOST not in names:
         raise FuelPassError(
             f"{where} lacks the host, {HOST}, where arguments and results live; "
@@ -146,6 +149,51 @@ def validated(topology: Topology) -> Topology:
         for target in names:
             path(topology, source, target)
     return topology
+
+
+def _check_backend(topology: Topology, target: TargetAttr) -> None:
+    """Whether a target is of a backend that its kind of device can have, with fitting rates."""
+    where, name = f"topology {topology.name!r}", target.backend.data
+    described = description_of(name)
+    if described is None:
+        raise FuelPassError(
+            f"{where}: no backend {name!r} is described; there are {', '.join(backends())}"
+        )
+    kind = target.device.kind.data
+    if kind not in described.runs_on:
+        fitting = [b for b in backends() if (d := description_of(b)) and kind in d.runs_on]
+        raise FuelPassError(
+            f"{where}: the backend {name!r} cannot run on the device {target.device.label}; it "
+            f"runs on {', '.join(described.runs_on)}; what runs on {kind} is "
+            f"{', '.join(fitting) or 'no backend'}"
+        )
+    for dtype, _ in _stated_rates(topology, target):
+        if dtype not in described.dtypes:
+            raise FuelPassError(
+                f"{where}: rates of {target} for {dtype}, of which it has no kernels; it serves "
+                f"{', '.join(described.dtypes)}"
+            )
+
+
+def _stated_rates(topology: Topology, target: TargetAttr) -> ByDtype:
+    """The rates of element types that a topology itself states of a target."""
+    found = (rates.by_dtype for rates in topology.rates if rates.target == target)
+    return next(found, None) or ()
+
+
+def _check_storage(topology: Topology, device: Device) -> None:
+    """Whether a device has memory of its own, or shares that of one that has."""
+    owner = topology.device(device.storage)
+    if owner is not None and owner.storage == owner.name:
+        return
+    owners = ", ".join(d.name for d in topology.devices if d.storage == d.name)
+    why = "which is no device of it"
+    if owner is not None:
+        why = f"which itself shares that of {owner.storage}"
+    raise FuelPassError(
+        f"topology {topology.name!r}: {device.name} shares the storage of {device.storage}, {why}; "
+        f"memory of their own have {owners or 'none'}"
+    )
 
 
 def target_description(topology: Topology, target: TargetAttr) -> TargetDescription:
@@ -247,11 +295,17 @@ def check_plan(module: ModuleOp, topology: Topology) -> None:
     Raises `TopologyChanged` if it is planned for another.
     """
     made_for = module.attributes.get(PLAN)
+    if made_for is not None:
+        said = made_for.data if isinstance(made_for, StringAttr) else str(made_for)
+        check_generation(said, topology)
+
+
+def check_generation(made_for: str, topology: Topology) -> None:
+    """Raises `TopologyChanged` if a plan for a generation is no plan for a topology."""
     now = generation(topology)
-    if made_for is None or made_for == StringAttr(now):
+    if made_for == now:
         return
-    said = made_for.data if isinstance(made_for, StringAttr) else made_for
     raise TopologyChanged(
-        f"the plan was made for the topology of generation {said}, but {topology.name!r} is "
+        f"the plan was made for the topology of generation {made_for}, but {topology.name!r} is "
         f"{now}; run fuel-optimize again to plan for it"
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, cast, get_args
 
 from xdsl.dialects.builtin import (
@@ -28,9 +29,9 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.description import Strides
+from fuel_dialect.targets.description import DtypeRates, Strides
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
-from fuel_passes.plan.json_fields import Fields, device_name, load, positive, target
+from fuel_passes.plan.json_fields import Fields, device_name, load, target
 
 STRIDES: tuple[Strides, ...] = get_args(Strides)
 
@@ -55,8 +56,12 @@ SCHEMA: Mapping[str, Any] = {
                 "additionalProperties": False,
                 "properties": {
                     "name": {**_NAME, "description": "kind and number: cpu, cuda:0"},
-                    "memory_bytes": {**_WHOLE, "description": "capacity; left out if unknown"},
-                    "storage": {**_NAME, "description": "devices that share memory name the same"},
+                    "memory_bytes": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "capacity; left out if unknown",
+                    },
+                    "storage": {**_NAME, "description": "whose memory it shares; its own name"},
                     "hardware": {**_NAME, "description": "its identity in measurements"},
                 },
             },
@@ -92,10 +97,21 @@ SCHEMA: Mapping[str, Any] = {
                     "operations_per_ns": _POSITIVE,
                     "flops_per_ns": _POSITIVE,
                     "launch_ns": _WHOLE,
-                    "matmul_flops": {
+                    "dtypes": {
                         "type": "object",
-                        "description": "flops per ns of matmuls on an element type: bf16, f64",
-                        "additionalProperties": _POSITIVE,
+                        "description": "by element type (f64, i64), those of the rates that are "
+                        "not as for the others; left out: in typical proportion to the others",
+                        "additionalProperties": {
+                            "type": "object",
+                            "minProperties": 1,
+                            "required": [],
+                            "additionalProperties": False,
+                            "properties": {
+                                "bytes_per_ns": _POSITIVE,
+                                "operations_per_ns": _POSITIVE,
+                                "flops_per_ns": _POSITIVE,
+                            },
+                        },
                     },
                     "threads": {"type": "integer", "minimum": 1},
                     "strides": {
@@ -152,14 +168,19 @@ def _rates_json(rates: Rates) -> _Json:
     known: _Json = {} if rates.threads is None else {"threads": rates.threads}
     if rates.strides is not None:
         known["strides"] = dict(rates.strides)
+    if rates.by_dtype is not None:
+        known["dtypes"] = {name: _dtype_rates_json(own) for name, own in rates.by_dtype}
     return {
         "bytes_per_ns": float(rates.bytes_per_ns),
         "operations_per_ns": float(rates.operations_per_ns),
         "flops_per_ns": float(rates.flops_per_ns),
         "launch_ns": rates.launch_ns,
-        "matmul_flops": {name: float(rate) for name, rate in rates.matmul_flops},
         **known,
     }
+
+
+def _dtype_rates_json(own: DtypeRates) -> _Json:
+    return {name: float(rate) for name, rate in asdict(own).items() if rate is not None}
 
 
 def from_json(loaded: object, where: str) -> Topology:
@@ -213,6 +234,10 @@ def _device(value: object, where: str) -> Device:
     fields = Fields(value, where, SCHEMA["properties"]["devices"]["items"])
     name = device_name(fields.text("name"), where)
     memory = fields.whole("memory_bytes") if "memory_bytes" in fields.given else None
+    if memory == 0:
+        raise FuelPassError(
+            f"{where}.memory_bytes must be 1 or more, got 0; leave it out if it is not known"
+        )
     storage, hardware = fields.text("storage", name), fields.text("hardware", "")
     return Device(name, memory, storage, hardware)
 
@@ -235,7 +260,7 @@ def _rates(name: str, value: object, where: str) -> Rates:
         fields.positive("operations_per_ns"),
         fields.positive("flops_per_ns"),
         fields.whole("launch_ns"),
-        fields.named("matmul_flops", _matmul_rate),
+        fields.named("dtypes", _dtype_rates) if "dtypes" in fields.given else None,
         max(fields.whole("threads"), 1) if "threads" in fields.given else None,
         fields.named("strides", _strides) if "strides" in fields.given else None,
     )
@@ -251,10 +276,14 @@ def _strides(kind: str, value: object, where: str) -> tuple[str, Strides]:
     raise FuelPassError(f"{where} must be {', '.join(STRIDES)}, got {value!r}")
 
 
-def _matmul_rate(name: str, value: object, where: str) -> tuple[str, float]:
+def _dtype_rates(name: str, value: object, where: str) -> tuple[str, DtypeRates]:
     if name not in dtypes.BY_NAME:
         raise FuelPassError(f"{where}: {name!r} is no dtype; there are {', '.join(dtypes.BY_NAME)}")
-    return name, positive(value, where)
+    rates = SCHEMA["properties"]["rates"]["additionalProperties"]["properties"]
+    fields = Fields(value, where, rates["dtypes"]["additionalProperties"])
+    if not fields.given:
+        raise FuelPassError(f"{where} says nothing of {name}; leave it out")
+    return name, DtypeRates(**{rate: fields.positive(rate) for rate in fields.given})
 
 
 def to_attribute(topology: Topology) -> DictionaryAttr:

@@ -34,6 +34,7 @@ RULES: Mapping[type[Operation], Rule] = {
 
 DESCRIPTION = TargetDescription(
     name="loops",
+    runs_on=("cpu",),
     dtypes=("f64",),
     sources=(KernelSource("loops", ("pointwise",)),),
     bytes_per_ns=0.1,
