@@ -46,6 +46,20 @@ class Sample:
     properties: dict[str, Any] = field(default_factory=dict)
     declared: Sequence[AnyTensor] = ()
 
+    @property
+    def elements(self) -> int:
+        """Of all operands together."""
+        return sum(array.size for array in self.arrays)
+
+
+FEW = 3
+
+
+def few(samples: Sequence[Sample]) -> list[Sample]:
+    """The first, a middle and the last: where a target takes too long for them all."""
+    step = max(-(-len(samples) // FEW), 1)
+    return list(samples[::-1][::step][::-1][:FEW])
+
 
 def values(dtype: str, shape: Sequence[int], seed: int = 0) -> Array:
     """Numbers of every size, with NaN, infinities, both zeros, and the extreme integers."""

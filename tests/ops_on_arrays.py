@@ -16,20 +16,17 @@ from xdsl.utils.test_value import create_ssa_value
 
 from fuel_dialect import dtypes
 from fuel_dialect.dialect import OPS
-from fuel_dialect.ops.base import AnyTensor, FuelOp, integer, tensor, tensor_type
+from fuel_dialect.ops.base import AnyTensor, FuelOp, integer, tensor_type
 from fuel_dialect.ops.shape import int_array
 from fuel_dialect.reference.interpreter import evaluate_op
 from fuel_dialect.reference.precision import Array
+from op_modules import type_of
 
 assert settings.default is not None
 few = settings(max_examples=max(settings.default.max_examples // 8, 1))
 """For tests that run once for each of many ops and dtypes, on arrays of many elements."""
 
 BY_MNEMONIC = {op.name.removeprefix("fuel."): op for op in OPS}
-
-
-def type_of(array: Array) -> AnyTensor:
-    return tensor(array.shape, dtypes.of(array.dtype).type)
 
 
 def make(

@@ -3,25 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region
+from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.context import parse_module
-from fuel_dialect.ops.base import AnyTensor, FuelOp
-from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, SequenceOp, YieldOp
+from fuel_dialect.ops.control import RunOp
 from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
-from fuel_dialect.traits import Elementwise, ViewOp
 from fuel_lowering.kernels import LoweredRun
 from fuel_lowering.numpy.lower import load
 from fuel_lowering.numpy.support import Pool, quiet_context
-from ops_on_arrays import type_of
-from programs import CPU
 
 
 def runs_of(module: ModuleOp) -> list[RunOp]:
@@ -30,51 +24,6 @@ def runs_of(module: ModuleOp) -> list[RunOp]:
 
 def run_of(text: str) -> RunOp:
     (run,) = runs_of(parse_module(text))
-    return run
-
-
-def kernel_kind(op: FuelOp) -> str:
-    if isinstance(op, ScanOp):
-        return "scan"
-    return "pointwise" if op.has_trait(Elementwise) or isinstance(op, ViewOp) else "library"
-
-
-def module_of(types: Sequence[AnyTensor], make: Callable[..., FuelOp], kind: str = "") -> ModuleOp:
-    """`main` with one run of one kernel, of the op that `make` makes of block arguments."""
-    inner = Block(arg_types=types)
-    op = make(*inner.args)
-    inner.add_ops([op, YieldOp(*op.results)])
-    name = {"kind": StringAttr(kind or kernel_kind(op)), "label": StringAttr(op.mnemonic())}
-    kernel = _around(KernelOp, inner, name)
-    run = _around(RunOp, kernel, {"target": CPU})
-    run.add_op(ReturnOp(*_last(run).results))
-    results = [r.type for r in _last(run).results]
-    function = FuncOp("main", (list(types), results), Region(run))
-    module = ModuleOp([function])
-    module.verify()
-    return module
-
-
-def _around(kind: type[SequenceOp], body: Block, properties: Mapping[str, Any]) -> Block:
-    """A block of the same arguments with one op around `body`, yielded unless it is a run."""
-    types = [argument.type for argument in body.args]
-    outer = Block(arg_types=types)
-    end = body.last_op
-    assert end is not None
-    op = kind.create(
-        operands=outer.args,
-        result_types=[v.type for v in end.operands],
-        properties=properties,
-        regions=[Region(body)],
-    )
-    outer.add_op(op)
-    if kind is KernelOp:
-        outer.add_op(YieldOp(*op.results))
-    return outer
-
-
-def _last(block: Block) -> Any:
-    (run,) = (op for op in block.ops if isinstance(op, RunOp))
     return run
 
 
@@ -164,21 +113,3 @@ def strided(array: Array) -> Array:
     inside = room[tuple(slice(2 * e - 1, None, -2) if e else slice(0, 0) for e in array.shape)]
     inside[...] = array
     return inside
-
-
-TOLERANCES = {
-    np.dtype(np.float64): (1e-12, 1e-12),
-    np.dtype(np.float32): (4e-6, 1e-6),
-    np.dtype(np.float16): (2e-3, 1e-6),
-}
-"""Relative and absolute, by dtype: a few roundings."""
-
-
-def tolerance(*arrays: Array) -> tuple[float, float]:
-    """The widest that any of the dtypes asks for; bf16 has 8 bits."""
-    floats = [a.dtype for a in arrays if a.dtype.kind not in "biu"]
-    return max((TOLERANCES.get(dtype, (1.6e-2, 1e-6)) for dtype in floats), default=(0.0, 0.0))
-
-
-def types_of(arrays: Sequence[Array]) -> list[AnyTensor]:
-    return [type_of(array) for array in arrays]

@@ -22,18 +22,17 @@ from fuel_lowering.numpy import tiles
 from fuel_lowering.numpy.lower import lower_run
 from fuel_lowering.numpy.support import Pool
 from fuel_passes.pipeline import OptimizePass
+from op_modules import module_of, tolerance
 from ops_on_arrays import floats, same_bits
 from programs import Program, programs
 from run_ops import (
     Loaded,
     assert_close,
     check_results,
-    module_of,
     poison,
     run_of,
     runs_of,
     strided,
-    tolerance,
 )
 
 SOURCES = Path(__file__).parent / "runs"

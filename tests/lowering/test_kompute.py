@@ -37,10 +37,11 @@ from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan.topology import STAMP, attribute_of
 from fuel_passes.strip_plan import StripPlanPass
 from fuel_passes.walk import functions
+from op_modules import around, run_in, tolerance, types_of
 from op_samples import CASES, COMPUTING, Sample, ordinary, samples_of, values
 from ops_on_arrays import floats
 from programs import Program, programs
-from run_ops import runs_of, tolerance, types_of
+from run_ops import runs_of
 from targets import _dispatch as dispatch
 from targets import execute, run_on
 
@@ -170,9 +171,9 @@ def module_of(samples: Sequence[tuple[type[FuelOp], Sample]]) -> ModuleOp:
     ]
     inner.add_ops([*made, YieldOp(*(op.results[0] for op in made))])
     name = {"kind": StringAttr(kernel_kind(made[0])), "label": StringAttr(made[0].mnemonic())}
-    kernel = run_ops._around(KernelOp, inner, name)
-    run = run_ops._around(RunOp, kernel, {"target": VULKAN})
-    results = run_ops._last(run).results
+    kernel = around(KernelOp, inner, name)
+    run = around(RunOp, kernel, {"target": VULKAN})
+    results = run_in(run).results
     run.add_op(ReturnOp(*results))
     function = FuncOp("main", (list(types), [r.type for r in results]), Region(run))
     module = ModuleOp([function])

@@ -19,15 +19,13 @@ from fuel_dialect.ops.base import FuelOp, integer
 from fuel_dialect.reference.precision import Array
 from fuel_lowering.numpy import tiles
 from fuel_lowering.numpy.lower import lower_run
+from op_modules import module_of, op_of, tolerance, types_of
 from op_samples import CASES, COMPUTING, Sample, samples_of
-from run_ops import Loaded, check_results, module_of, runs_of, strided, tolerance, types_of
+from run_ops import Loaded, check_results, runs_of, strided
 
 
 def lowered(op: type[FuelOp], sample: Sample) -> tuple[Any, Loaded]:
-    def make(*operands: Any) -> FuelOp:
-        return op.make(*operands, declared=sample.declared, **sample.properties)
-
-    module = module_of(types_of(sample.arrays), make)
+    module = module_of(types_of(sample.arrays), lambda *operands: op_of(op, sample, operands))
     (run,) = runs_of(module)
     return module, Loaded(lower_run(run, "main_0"))
 

@@ -26,9 +26,10 @@ from fuel_dialect.ops import (
 from fuel_dialect.ops.base import AnyTensor, ConstOp, FuelOp, integer, tensor, tensor_type
 from fuel_dialect.ops.control import ScanOp, ScanYieldOp
 from fuel_lowering.numpy.lower import lower_run
+from op_modules import module_of
 from ops_on_arrays import floats
 from programs import numbers
-from run_ops import Loaded, check_results, module_of, runs_of
+from run_ops import Loaded, check_results, runs_of
 
 F32 = "f32"
 

@@ -10,9 +10,8 @@ buffers, or writes to what it reads, fails here too (`targets.execute`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +37,17 @@ from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.description import description_of
 from fuel_passes.pipeline import OptimizePass
-from op_samples import COMPUTING, Sample, samples_of, values
+from op_modules import is_known, module_of, op_of, tolerance, types_of
+from op_samples import COMPUTING, Sample, few, samples_of, values
 from ops_on_arrays import arrays, floats, same_bits
 from programs import Program, programs
-from run_ops import assert_close, module_of, runs_of, tolerance, types_of
+from run_ops import assert_close, runs_of
 from targets import LAUNCHERS, run_on
 
 MARKS = {"kompute": [pytest.mark.needs_vulkan]}
 TARGETS = [pytest.param(name, marks=MARKS.get(name, [])) for name in sorted(LAUNCHERS)]
 SOURCES = Path(__file__).parent / "runs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FEW = 3
-"""Samples of an op in one element type; the tests of the NumPy target take them all."""
-
 some = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 
 each_target = pytest.mark.parametrize("target", TARGETS)
@@ -98,27 +95,15 @@ def _spelled(match: re.Match[str]) -> str:
 # Ops.
 
 
-def few_samples(op: type[FuelOp], dtype: str, target: str) -> Iterator[Sample]:
+def few_samples(op: type[FuelOp], dtype: str, target: str) -> list[Sample]:
     """The first, a middle and the last of the small samples of types that the target has."""
-    samples = [s for s in samples_of(op)[0](op, dtype) if _is_small(s) and _is_known(s, target)]
-    step = max(-(-len(samples) // FEW), 1)
-    return islice(reversed(samples[::-1][::step]), FEW)
-
-
-def _is_small(sample: Sample) -> bool:
-    return sum(array.size for array in sample.arrays) <= 2000
-
-
-def _is_known(sample: Sample, target: str) -> bool:
-    types = [*types_of(sample.arrays), *sample.declared]
-    return all(dtypes.of_type(type).name in declared(target) for type in types)
+    names = declared(target)
+    samples = (s for s in samples_of(op)[0](op, dtype) if is_known(s, names))
+    return few([sample for sample in samples if sample.elements <= 2000])
 
 
 def run_sample(target: str, op: type[FuelOp], sample: Sample) -> None:
-    def build(*operands: Any) -> FuelOp:
-        return op.make(*operands, declared=sample.declared, **sample.properties)
-
-    module = module_of(types_of(sample.arrays), build)
+    module = module_of(types_of(sample.arrays), lambda *operands: op_of(op, sample, operands))
     with np.errstate(all="ignore"):
         want = evaluate(module, *sample.arrays)
     for g, w in zip(run_on(target, module, sample.arrays), want, strict=True):

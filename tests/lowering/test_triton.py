@@ -21,8 +21,9 @@ from fuel_lowering.triton.emit import TritonEmitter
 from fuel_lowering.triton.language import RESERVED
 from fuel_lowering.triton.lower import lower_run
 from fuel_passes.pipeline import OptimizePass, Variants
+from op_modules import module_of, op_of, types_of
 from op_samples import COMPUTING, samples_of
-from run_ops import module_of, runs_of, types_of
+from run_ops import runs_of
 
 SOURCES = Path(__file__).parent / "runs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -80,11 +81,8 @@ def test_a_kernel_of_each_op_compiles(op: Any):
     for dtype in names if op.mnemonic() in WIDELY else names[-1:]:
         small = [s for s in samples(op, dtype) if all(0 < a.size < 5000 for a in s.arrays)]
         sample = max(small, key=lambda s: sum(a.size for a in s.arrays))
-
-        def build(*operands: Any, op: Any = op, sample: Any = sample) -> Any:
-            return op.make(*operands, declared=sample.declared, **sample.properties)
-
-        (run,) = runs_of(module_of(types_of(sample.arrays), build))
+        module = module_of(types_of(sample.arrays), lambda *o, s=sample: op_of(op, s, o))
+        (run,) = runs_of(module)
         check_compiles(lower_run(run, "main").kernels, 90)
 
 
