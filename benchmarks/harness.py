@@ -17,13 +17,32 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+def seconds(call: Callable[[], Any], repeat: int) -> float:
+    """Seconds of one call, over `repeat` calls in a row."""
+    loop = range(repeat)
+    before = time.perf_counter()
+    for _ in loop:
+        call()
+    return (time.perf_counter() - before) / repeat
+
+
+Clock = Callable[[Callable[[], Any], int], float]
+"""Gives the seconds of one call, over so many in a row, as `seconds` does."""
+
+
 @dataclass(frozen=True)
 class Contestant:
-    """One way to compute a workload. `values` turns what `call` returns into arrays."""
+    """
+    One way to compute a workload. `values` turns what `call` returns into arrays.
+
+    A yardstick, such as a copy of as many bytes, computes something else.
+    """
 
     name: str
     call: Callable[[], Any]
     values: Callable[[Any], Sequence[Array]] = lambda result: [np.asarray(r) for r in result]
+    clock: Clock = seconds
+    is_yardstick: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,6 +132,8 @@ def check(workload: Workload) -> float:
     """The largest error of all contestants, relative to the magnitude of each expected result."""
     worst = 0.0
     for contestant in workload.contestants:
+        if contestant.is_yardstick:
+            continue
         results = contestant.values(contestant.call())
         if len(results) != len(workload.expected):
             raise WrongResult(f"{workload.name}: {contestant.name} gives {len(results)} results")
@@ -131,19 +152,11 @@ def relative_error(got: Array, want: Array) -> float:
     return float(np.abs(got.astype(np.float64) - want).max()) / scale
 
 
-def seconds(call: Callable[[], Any], repeat: int) -> float:
-    """Seconds of one call, over `repeat` calls in a row."""
-    loop = range(repeat)
-    before = time.perf_counter()
-    for _ in loop:
-        call()
-    return (time.perf_counter() - before) / repeat
-
-
 def repeats(contestant: Contestant, settings: Settings) -> int:
     """How many calls in a row make one batch; also warms up."""
-    seconds(contestant.call, 2)
-    once = min(seconds(contestant.call, 3), seconds(contestant.call, 3))
+    call, clock = contestant.call, contestant.clock
+    clock(call, 2)
+    once = min(clock(call, 3), clock(call, 3))
     return max(1, round(settings.batch_seconds / max(once, 1e-9)))
 
 
@@ -151,7 +164,7 @@ def batch(contestant: Contestant, repeat: int, pause: float) -> float:
     """Seconds of one call, after a pause and one call that is not timed."""
     time.sleep(pause)
     contestant.call()
-    return seconds(contestant.call, repeat)
+    return contestant.clock(contestant.call, repeat)
 
 
 def measure(workload: Workload, settings: Settings) -> Measurement:

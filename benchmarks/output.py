@@ -36,6 +36,10 @@ class Target:
             return measurement.time(self.name)
         return measurement.ratio(self.name, self.to)
 
+    def is_measured(self, measurement: Measurement) -> bool:
+        """Whether those it compares took part."""
+        return {self.name, self.to or self.name} <= measurement.rounds.keys()
+
     def holds(self, ratio: float) -> bool:
         return ratio >= self.limit if self.at_least else ratio <= self.limit
 
@@ -95,10 +99,12 @@ class Verdict:
 def verdicts(
     measurements: Sequence[Measurement], targets: Sequence[Target] = TARGETS
 ) -> list[Verdict]:
-    """Of the targets whose workload was measured."""
+    """Of the targets whose contestants were measured."""
     by_name = {m.name: m for m in measurements}
     return [
-        Verdict(t, t.measured(by_name[t.measurement])) for t in targets if t.measurement in by_name
+        Verdict(target, target.measured(measurement))
+        for target in targets
+        if (measurement := by_name.get(target.measurement)) and target.is_measured(measurement)
     ]
 
 
