@@ -79,8 +79,13 @@ class Machine:
             return torch
         if not torch.cuda.is_available():
             raise Absent("torch finds no GPU")
-        torch.cuda.set_stream(torch.cuda.ExternalStream(self.stream.ptr))
+        self.bind_torch(torch)
         return torch
+
+    def bind_torch(self, torch: Any = None) -> None:
+        """Send what torch does next to the stream of fuel's."""
+        torch = torch or self.torch
+        torch.cuda.set_stream(torch.cuda.ExternalStream(self.stream.ptr))
 
     # Arrays.
 

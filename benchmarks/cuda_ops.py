@@ -95,6 +95,19 @@ def kernels(case: Case) -> Iterator[DeviceKernel]:
             continue
 
 
+def kernels_of_all(group: Sequence[Case]) -> Iterator[DeviceKernel]:
+    return (kernel for case in group for kernel in kernels(case))
+
+
+def halves(group: Sequence[Case]) -> list[tuple[Case, ...]]:
+    """Two parts of some cases, or of the samples of one; none of a single sample."""
+    cases = list(group)
+    if len(cases) == 1 and cases[0].only is None:
+        cases = cases[0].parts()
+    middle = len(cases) // 2
+    return [tuple(cases[:middle]), tuple(cases[middle:])] if middle else []
+
+
 def check(machine: Machine, group: Sequence[Case]) -> list[Outcome]:
     """A step: an outcome for each sample of some cases."""
     return [outcome for case in group for outcome in _check(machine, case)]

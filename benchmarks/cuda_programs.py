@@ -249,7 +249,11 @@ def _attention(graph: fuel.Graph, x: fuel.Tensor, later: fuel.Tensor, heads: int
 
 
 def decode(graph: fuel.Graph, shape: Shape, dtype: str) -> Any:
-    """A step of `examples/kv_cache.py` in any size: [heads, room, width of a head]."""
+    """
+    A step of decoding, as in `examples/kv_cache.py`: [heads, room, width of a head].
+
+    When there is no room left, the oldest token goes.
+    """
     heads, room, head = shape
     width = heads * head
     x = graph.input((1, width), dtype, name="x")
@@ -261,7 +265,8 @@ def decode(graph: fuel.Graph, shape: Shape, dtype: str) -> Any:
         return (x @ graph.input((width, width), dtype) * width**-0.5).reshape(heads, 1, head)
 
     query, key, value = split(), split(), split()
-    all_keys, all_values = keys.write(key, at=count, axis=1), values.write(value, at=count, axis=1)
+    place = count % room
+    all_keys, all_values = keys.write(key, at=place, axis=1), values.write(value, at=place, axis=1)
     held = count + 1
     keys.update(all_keys)
     values.update(all_values)

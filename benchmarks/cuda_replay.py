@@ -55,7 +55,7 @@ class Call:
         return self.program.operands(self.exe.signature.inputs, seed)
 
     def wanted(self, operands: Sequence[Array]) -> list[Array]:
-        return wanted(self.module, self.exe, operands, {})
+        return wanted(self.module, self.exe.signature, operands, {})
 
     def check(self, got: Sequence[Any], operands: Sequence[Array], how: str) -> float:
         """The greatest error of results. Raises `Wrong`."""

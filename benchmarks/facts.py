@@ -9,7 +9,19 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-PACKAGES = ("fuel-compiler", "xdsl", "numpy", "ml_dtypes", "jax", "jaxlib", "torch", "matplotlib")
+PACKAGES = (
+    "fuel-compiler",
+    "xdsl",
+    "numpy",
+    "ml_dtypes",
+    "triton",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "jax",
+    "jaxlib",
+    "torch",
+    "matplotlib",
+)
 SWITCHES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Environment variables that change how fast NumPy's matmul is."""
 
