@@ -101,14 +101,23 @@ class Check:
                 self._section(name)
         finally:
             self.ahead.stop()
+            self._end()
             self.save(always=True)
+
+    def _end(self) -> None:
+        """Let the device's process end, which may not crash either."""
+        code = self.device.close(patience=CLOSING_SECONDS / 2)
+        if code is not None and code:
+            failure = f"the process of the device ends with exit code {code}"
+            self.found.add("end", [Outcome("exit", failure=failure)])
 
     def _workers(self) -> int:
         return min(2, facts.cores()) if self.emulated else facts.cores()
 
     def _compile_ahead(self, names: Sequence[str]) -> None:
         assert self.ahead is not None
-        tasks = [task for name in names for task in SECTIONS[name].tasks(self.emulated)]
+        order = sorted(names, key=lambda name: SECTIONS[name].compiles_last)
+        tasks = [task for name in order for task in SECTIONS[name].tasks(self.emulated)]
         for key, kernels, *arguments in tasks[: DRY_TASKS if self.emulated else None]:
             self.ahead.add(key, kernels, *arguments)
 
@@ -122,7 +131,7 @@ class Check:
         for key, step in section.steps(self):
             why = self._why_not(end)
             if why:
-                self.found.skip(f"{name}: {key}", why)
+                self.found.skip(key, why)
                 continue
             if self.ahead is not None:
                 self.ahead.wait(key, min(STEP_SECONDS, end - self.elapsed))
@@ -188,9 +197,14 @@ class Check:
 
     def save(self, always: bool = False) -> None:
         """Write what there is, unless that was done a moment ago."""
-        if self._out is None or not (always or self.elapsed > self._saved + SAVE_SECONDS):
+        if not always and self.elapsed < self._saved + SAVE_SECONDS:
             return
         self._saved = self.elapsed
+        checked = sum(map(len, self.found.outcomes.values()))
+        timed, failed = len(self.found.figures), len(self.found.failures)
+        progress(f"{self.elapsed:5.0f} s    {checked} checked, {failed} failed, {timed} timed")
+        if self._out is None:
+            return
         self.found.compiled_ahead = self.ahead.compiled if self.ahead is not None else 0
         self._out.parent.mkdir(parents=True, exist_ok=True)
         output.write_json(self._out, self.found.content(self.elapsed))
@@ -220,6 +234,9 @@ class Section:
 
     reserve = 0.0
     needs_idle_cores = False
+    """Whether what is compiled ahead ends first, done or not."""
+    compiles_last = False
+    """Whether others compile ahead first, those that come later too."""
 
     def tasks(self, emulated: bool) -> Iterator[tuple[Any, ...]]:
         """What to compile ahead: key, a function that gives kernels, and its arguments."""
@@ -233,7 +250,8 @@ class Ops(Section):
     """Every op: a few samples, or all the others."""
 
     def __init__(self, name: str, others: bool, reserve: float):
-        self.name, self.others, self.reserve = name, others, reserve
+        self.name, self.reserve = name, reserve
+        self.others = self.compiles_last = others
 
     def groups(self, emulated: bool) -> Iterator[tuple[str, tuple[Case, ...]]]:
         if emulated and self.others:
@@ -241,11 +259,11 @@ class Ops(Section):
         cases = cuda_ops.one_of_each_op() if emulated else cuda_ops.cases(self.others)
         for start in range(0, len(cases), GROUP):
             group = tuple(cases[start : start + GROUP])
-            yield f"{group[0]} to {group[-1]}", group
+            yield f"{self.name} {group[0]} to {group[-1]}", group
 
     def tasks(self, emulated: bool) -> Iterator[tuple[Any, ...]]:
         for key, group in self.groups(emulated):
-            yield f"{self.name} {key}", cuda_ops.kernels_of_all, group
+            yield key, cuda_ops.kernels_of_all, group
 
     def steps(self, check: Check) -> Iterator[Step]:
         for key, group in self.groups(check.emulated):
@@ -295,7 +313,8 @@ class Replay(Section):
 
     def steps(self, check: Check) -> Iterator[Step]:
         for name in cuda_replay.CHECKS:
-            yield name, lambda name=name: check.check("replay", name, cuda_replay.check, name)
+            step = lambda name=name: check.check("replay", name, cuda_replay.check, name)  # noqa: E731
+            yield f"replay {name}", step
 
 
 class Speed(Section):
@@ -307,8 +326,8 @@ class Speed(Section):
             yield f"race {name}", cuda_sizes.program_kernels, program
 
     def steps(self, check: Check) -> Iterator[Step]:
-        yield "copy", lambda: check.measure("speed", "copy", cuda_speed.copies)
-        yield "host", lambda: check.measure("speed", "host", cuda_speed.host)
+        yield "race copy", lambda: check.measure("speed", "copy", cuda_speed.copies)
+        yield "race host", lambda: check.measure("speed", "host", cuda_speed.host)
         for name in cuda_speed.RACES:
             yield (
                 f"race {name}",
@@ -359,9 +378,10 @@ def main() -> int:
         check = Check(options, device)
         try:
             check.run([name for name in SECTIONS if name in (options.only or SECTIONS)])
-        except Failed as error:
+        except (Failed, Lost) as error:
             print(f"cuda_check: {error}", file=sys.stderr)
-            return 2 if error.kind == "DeviceUnavailable" else 1
+            is_absent = isinstance(error, Failed) and error.kind == "DeviceUnavailable"
+            return 2 if is_absent else 1
     print("\n".join(cuda_report.lines(check.found)), flush=True)
     if check.written:
         progress(f"written: {check.written}")

@@ -166,10 +166,8 @@ class Torch:
         return call
 
     def _contestant(self, name: str, call: Callable[[], Any]) -> Contestant:
-        take = self._take
-
         def values(results: Any) -> list[Array]:
-            return [take(result).float().cpu().numpy() for result in results]
+            return [self._take(result).float().cpu().numpy() for result in results]
 
         return Contestant(name, call, values, self._machine.seconds)
 

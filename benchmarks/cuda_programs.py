@@ -62,7 +62,7 @@ class Program:
             return rng.integers(0, self.index_bound, port.shape, np.uint32)
         numbers = normal(rng, port.shape)
         if port.dtype.is_integer:
-            return (numbers * 1000).astype(port.numpy)
+            return (numbers * 1000).astype(np.int64).astype(port.numpy)
         return (np.abs(numbers) if self.is_positive else numbers).astype(port.numpy)
 
 

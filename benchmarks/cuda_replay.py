@@ -15,6 +15,7 @@ from cuda_programs import Program, block, decode, gated, rows, softmax
 from cuda_sizes import wanted
 from harness import Array
 from outcomes import Outcome, compared, described
+from peers import Absent
 from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.errors import IndexOutOfRange
@@ -203,7 +204,7 @@ def memory_comes_back(machine: Machine) -> float:
     operands = call.operands(1)
     worst = call.check(call.exe(*operands), operands, "the first call")
     during = machine.free_bytes()
-    for _ in range(_times(machine, 2000)):
+    for _ in range(_times(machine, 500)):
         call.exe(*operands)
     _check_even(machine, during, "many calls")
     del call
@@ -227,17 +228,28 @@ def wrong_index(machine: Machine) -> float:
     raise Wrong("an index out of range was not told")
 
 
+def _pointwise(machine: Machine) -> Call:
+    return Call(machine, Program("pointwise", gated, (512, 1024), "f32"), results=CUDA)
+
+
 def seen_by_cupy(machine: Machine) -> float:
-    """CuPy sees a result where it lies, and an array of CuPy's is an argument."""
-    shape = (512, 1024)
-    call = Call(machine, Program("pointwise", gated, shape, "f32"), results=CUDA)
+    """CuPy sees a result where it lies."""
+    cupy, call = machine.cupy, _pointwise(machine)
     operands = call.operands(0)
+    (result,) = call.exe(*operands)
+    return call.check([cupy.asarray(result).get()], operands, "by CuPy")
+
+
+def taken_from_cupy(machine: Machine) -> float:
+    """An array of CuPy's is an argument, and does not pass the host."""
     cupy = machine.cupy
-    worst = 0.0
-    for given in (operands, [cupy.asarray(operand) for operand in operands]):
-        (result,) = call.exe(*given)
-        worst = max(worst, call.check([cupy.asarray(result).get()], operands, "through CuPy"))
-    return worst
+    if not machine.device.takes_in:
+        raise Absent("the driver takes no arrays of other libraries in")
+    call = _pointwise(machine)
+    operands = call.operands(0)
+    given = [cupy.asarray(operand) for operand in operands]
+    cupy.cuda.runtime.deviceSynchronize()
+    return call.check(call.exe(*given), operands, "from CuPy")
 
 
 CHECKS: Mapping[str, Callable[[Machine], float]] = {
@@ -251,6 +263,7 @@ CHECKS: Mapping[str, Callable[[Machine], float]] = {
         memory_comes_back,
         wrong_index,
         seen_by_cupy,
+        taken_from_cupy,
     )
 }
 """By name; each gives the greatest error, and raises what it found wrong."""

@@ -19,7 +19,7 @@ import numpy as np
 import peers
 from cuda_machine import CUDA, Machine
 from cuda_peers import CAPTURED, GRAPH, KERNEL, Maker, Torch
-from cuda_programs import ALLOWED, Program
+from cuda_programs import ALLOWED, Program, Shape
 from cuda_sizes import wanted
 from harness import Array, Contestant, Measurement, Settings, Workload, WrongResult
 from output import Target
@@ -54,7 +54,8 @@ class Race:
     rows: tuple[bool, ...] | None = None
     """Which operands have a row for each row of the result; None: the result is compared whole."""
     is_memory_bound: bool = False
-    flops: float = 0.0
+    flops: Callable[[Shape], float] | None = None
+    """Operations of the program in a shape, where these bound it."""
 
     def on(self, machine: Machine) -> Program:
         return self.tiny if machine.emulated else self.program
@@ -62,26 +63,43 @@ class Race:
 
 def _rows_race(name: str, build: Any, shape: tuple[int, ...], torch: Maker, *rows: bool) -> Race:
     tiny = (3 * HEAD_ROWS, *(4 for _ in shape[1:]))
-    program = Program(name, build, shape, "f32")
-    return Race(name, program, Program(name, build, tiny, "f32"), torch, rows, True)
+    kind = name.removesuffix("_large")
+    program, small = (Program(kind, build, each, "f32") for each in (shape, tiny))
+    return Race(name, program, small, torch, rows, True)
 
 
 def _matmul_race(size: int, dtype: str) -> Race:
     program = Program("matmul", cuda_programs.matmul, (size,) * 3, dtype)
     tiny = Program("matmul", cuda_programs.matmul, (2 * HEAD_ROWS, 8, 8), dtype)
     name = f"matmul_{dtype}_{size}"
-    return Race(name, program, tiny, cuda_peers.matmul, (True, False), flops=2.0 * size**3)
+    return Race(name, program, tiny, cuda_peers.matmul, (True, False), flops=_product_flops)
+
+
+def _product_flops(shape: Shape) -> float:
+    m, k, n = shape
+    return 2.0 * m * k * n
+
+
+def _block_flops(shape: Shape) -> float:
+    """Ten products with square matrices, of which six make three of twice the width; attention."""
+    positions, width = shape
+    return 2.0 * positions * width * (10 * width + 2 * positions)
 
 
 def _race(
-    name: str, build: Any, torch: Maker, dtype: str, shape: Any, tiny: Any, flops: float = 0.0
+    name: str,
+    build: Any,
+    torch: Maker,
+    dtype: str,
+    shape: Shape,
+    tiny: Shape,
+    flops: Callable[[Shape], float] | None = None,
 ) -> Race:
     program, small = (Program(name, build, each, dtype) for each in (shape, tiny))
     return Race(f"{name}_{dtype}", program, small, torch, flops=flops)
 
 
 BLOCK = (2048, 2048)
-_BLOCK_FLOPS = 2.0 * 2048**3 * (4 + 3 * 2) + 4.0 * 2048**3
 
 RACES: Mapping[str, Race] = {
     race.name: race
@@ -109,7 +127,7 @@ RACES: Mapping[str, Race] = {
             "bf16",
             BLOCK,
             (4, 16),
-            _BLOCK_FLOPS,
+            _block_flops,
         ),
         _race("scan", cuda_programs.recurrence, cuda_peers.recurrence, "f32", (1024, 512), (6, 4)),
         _race("softmax", cuda_programs.softmax, cuda_peers.softmax, "f32", (4096, 1024), (5, 9)),
@@ -220,11 +238,12 @@ def race(machine: Machine, name: str, with_compiler: bool = False) -> Figures:
         field.skipped,
         ALLOWED[program.dtype],
     )
-    amount, unit = (race.flops, "FLOP/s") if race.flops else (float(moved), "B/s")
     names = [contestant.name for contestant in contestants]
-    if not race.flops and not race.is_memory_bound:
-        names = []
-    return Figures(_measured(machine, workload), unit, dict.fromkeys(names, amount))
+    measurement = _measured(machine, workload)
+    if race.flops is not None:
+        return Figures(measurement, "FLOP/s", dict.fromkeys(names, race.flops(program.shape)))
+    work = dict.fromkeys(names, float(moved)) if race.is_memory_bound else {}
+    return Figures(measurement, "B/s", work)
 
 
 def _others(

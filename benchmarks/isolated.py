@@ -9,6 +9,7 @@ fails is given up for a new one.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import re
 from collections.abc import Callable
@@ -84,7 +85,7 @@ class Isolated:
         self.losses += 1
         return self.close(patience=1.0)
 
-    def close(self, patience: float = 10.0) -> int | None:
+    def close(self, patience: float = 2.0) -> int | None:
         """End the process, by force if it takes longer than `patience`; its exit code."""
         process, self._process = self._process, None
         if process is None:
@@ -110,24 +111,27 @@ class Isolated:
 
 def _serve(connection: Any, make: Callable[..., Subject], arguments: tuple[Any, ...]) -> None:
     """The other process: answers are (whether it goes on, kind of error or "", result or text)."""
-    try:
-        subject = make(*arguments)
-    except Exception as error:
-        connection.send((False, type(error).__name__, one_line(error)))
-        return
-    connection.send((True, "", None))
-    is_alive = True
-    while is_alive:
+    # Who asked may have given up on an answer, and is gone then.
+    with contextlib.suppress(EOFError, ConnectionError):
         try:
-            step, given = connection.recv()
-        except EOFError:
-            return
-        try:
-            answer = ("", step(subject, *given))
+            subject = make(*arguments)
         except Exception as error:
-            answer = (type(error).__name__, one_line(error))
-            is_alive = _is_well(subject)
-        connection.send((is_alive, *answer))
+            connection.send((False, type(error).__name__, one_line(error)))
+            return
+        connection.send((True, "", None))
+        while True:
+            step, given = connection.recv()
+            answer = _answer(subject, step, given)
+            connection.send(answer)
+            if not answer[0]:
+                return
+
+
+def _answer(subject: Subject, step: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    try:
+        return (True, "", step(subject, *given))
+    except Exception as error:
+        return (_is_well(subject), type(error).__name__, one_line(error))
 
 
 def _is_well(subject: Subject) -> bool:
