@@ -56,7 +56,7 @@ GROUP = 12
 MOST_LOSSES = 8
 """Processes that a section may lose before it is given up."""
 
-DRY_TASKS = 6
+DRY_TASKS = 3
 """What is compiled ahead in a dry run, which needs none of it."""
 
 OUT_OF_TIME = "out of time"
@@ -91,7 +91,7 @@ class Check:
     def run(self, names: Sequence[str]) -> None:
         """Take the device's facts, compile ahead, and go through sections."""
         self.found.machine = facts.machine()
-        self.found.device = self.device.call(cuda_machine.facts, timeout=self.left)
+        self.found.device = self.device.call(cuda_machine.facts, timeout=STEP_SECONDS)
         if self._out is None and not self.emulated:
             self._out = RESULTS / f"{self.found.date}-{card_label(self.found.device)}-cuda.json"
         self.ahead = Ahead(self.found.device["compiled_for"], self._workers())

@@ -63,7 +63,8 @@ class Program:
         numbers = normal(rng, port.shape)
         if port.dtype.is_integer:
             return (numbers * 1000).astype(np.int64).astype(port.numpy)
-        return (np.abs(numbers) if self.is_positive else numbers).astype(port.numpy)
+        numbers = np.abs(numbers) if self.is_positive else numbers
+        return numbers.astype(port.numpy, copy=False)
 
 
 MOST_DRAWN = 1 << 22
@@ -72,7 +73,14 @@ MOST_DRAWN = 1 << 22
 def normal(rng: np.random.Generator, shape: Sequence[int]) -> Array:
     """Normally distributed f32; a large array repeats some millions of them."""
     drawn = rng.standard_normal(min(prod(shape), MOST_DRAWN), np.float32)
-    return np.resize(drawn, tuple(shape))
+    if prod(shape) <= MOST_DRAWN:
+        return drawn.reshape(shape)
+    numbers = np.empty(shape, np.float32)
+    flat = numbers.reshape(-1)
+    for start in range(0, flat.size, MOST_DRAWN):
+        part = flat[start : start + MOST_DRAWN]
+        part[:] = drawn[: part.size]
+    return numbers
 
 
 # What is elementwise.

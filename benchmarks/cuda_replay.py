@@ -220,7 +220,7 @@ def wrong_index(machine: Machine) -> float:
     operands = call.operands(0)
     worst = call.check(call.exe(*operands), operands, "before")
     beyond = operands[1].copy()
-    beyond[-1] = shape[0]
+    beyond[-1] = operands[0].shape[0]
     try:
         call.exe(operands[0], beyond, operands[2])
     except IndexOutOfRange:

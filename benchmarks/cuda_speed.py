@@ -105,13 +105,13 @@ RACES: Mapping[str, Race] = {
     race.name: race
     for race in (
         _rows_race(
-            "pointwise_large", cuda_programs.gated, (1 << 27,), cuda_peers.gated, True, True
+            "pointwise_large", cuda_programs.gated, (1 << 26,), cuda_peers.gated, True, True
         ),
-        _rows_race("softmax_large", cuda_programs.softmax, (65536, 4096), cuda_peers.softmax, True),
+        _rows_race("softmax_large", cuda_programs.softmax, (32768, 4096), cuda_peers.softmax, True),
         _rows_race(
             "rms_norm_large",
             cuda_programs.rms_norm,
-            (65536, 4096),
+            (32768, 4096),
             cuda_peers.rms_norm,
             True,
             False,

@@ -70,7 +70,7 @@ class Isolated:
         try:
             if not self._connection.poll(max(timeout, 0.0)):
                 self._lose()
-                raise Lost(f"it took more than {timeout:.0f} s")
+                raise Lost(f"it took more than {max(timeout, 0):.3g} s")
             is_alive, kind, content = self._connection.recv()
         except (EOFError, ConnectionError):
             code = self._lose()
