@@ -55,7 +55,7 @@ class Machine:
     @property
     def stream(self) -> Any:
         """The stream of CuPy that everything of fuel's goes to."""
-        return self.driver._stream
+        return self.driver.stream
 
     @property
     def capability(self) -> int:

@@ -252,6 +252,16 @@ def taken_from_cupy(machine: Machine) -> float:
     return call.check(call.exe(*given), operands, "from CuPy")
 
 
+def shared_with_torch(machine: Machine) -> float:
+    """Tensors of torch's on the GPU are arguments, and torch reads a result where it lies."""
+    if not machine.device.takes_in:
+        raise Absent("the driver takes no arrays of other libraries in")
+    torch, call = machine.torch, _pointwise(machine)
+    operands = call.operands(0)
+    (result,) = call.exe(*(torch.from_numpy(operand).to("cuda") for operand in operands))
+    return call.check([torch.from_dlpack(result).cpu().numpy()], operands, "by torch")
+
+
 CHECKS: Mapping[str, Callable[[Machine], float]] = {
     check.__name__: check
     for check in (
@@ -264,6 +274,7 @@ CHECKS: Mapping[str, Callable[[Machine], float]] = {
         wrong_index,
         seen_by_cupy,
         taken_from_cupy,
+        shared_with_torch,
     )
 }
 """By name; each gives the greatest error, and raises what it found wrong."""

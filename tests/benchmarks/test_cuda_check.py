@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import subprocess
@@ -31,13 +30,13 @@ from isolated import Failed, Isolated, Lost, one_line
 from outcomes import Allowed, Outcome, compared
 
 import faulty
-from fake_cupy import Block, FakeCupy
 from fuel_dialect import knobs
+from fuel_dialect.attributes import DeviceAttr
 from fuel_lowering.kernels import DeviceKernel
 from fuel_lowering.triton import compile as compiler
-from fuel_lowering.triton.interpret import InterpretedKernel
 from fuel_runtime import devices
 from fuel_runtime.devices import cuda
+from fuel_runtime.devices.emulated import EmulatedDriver
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "cuda_check.py"
@@ -73,7 +72,7 @@ def test_a_dry_run_goes_through_every_section(finished: tuple[str, str, str]) ->
     assert sorted(sections) == sorted(names)
     assert sections["ops"]["checked"] > 200
     assert len(sections["sizes"]["outcomes"]) == len(tiny_sizes())
-    assert sections["replay"]["checked"] == len(cuda_replay.CHECKS) - 2
+    assert sections["replay"]["checked"] == len(cuda_replay.CHECKS) - 3
     races = [*cuda_speed.RACES, *(f"{name}_compiled" for name in cuda_speed.COMPILED_RACES)]
     assert [w["name"] for w in content["workloads"]] == ["copy", "host", *races]
     for name in names:
@@ -105,13 +104,14 @@ def test_the_file_names_no_place_or_machine(finished: tuple[str, str, str]) -> N
 
 def test_what_there_is_no_time_for_is_skipped(tmp_path: Path) -> None:
     out = tmp_path / "check.json"
-    done = run("--emulate", "--budget=5", "--only=sizes", "--only=speed", "--out", str(out))
+    done = run("--emulate", "--budget=5", "--only=replay", "--only=compiled", "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
-    content = json.loads(out.read_text())
-    for program in tiny_sizes():
-        assert content["skipped"][program.name] == "out of time"
-    assert content["skipped"]["race copy"] == "out of time"
-    assert "skipped, out of time: " in done.stdout
+    skipped = json.loads(out.read_text())["skipped"]
+    for name in cuda_replay.CHECKS:
+        assert skipped[f"replay {name}"] == "out of time"
+    for name in cuda_speed.COMPILED_RACES:
+        assert skipped[f"torch.compile {name}"] == "out of time"
+    assert "skipped, out of time: replay changed_inputs; " in done.stdout
 
 
 def test_a_machine_without_a_gpu_is_told_in_one_sentence() -> None:
@@ -133,57 +133,56 @@ def test_the_examples_and_replays_on_a_gpu(tmp_path: Path) -> None:
 # With a GPU, as far as one can be made of NumPy.
 
 
-class TimedCupy(FakeCupy):
-    """With what the check calls itself; the current device is the first."""
+class Card(EmulatedDriver):
+    """The emulated driver with what the check asks of the driver of a card."""
 
-    def __init__(self) -> None:
-        super().__init__(1 << 26)
-        self.current.append(0)
-        driver_event = self.cuda.Event
-        timed = SimpleNamespace(
-            record=lambda stream: self.did("record"), synchronize=lambda: self.did("wait")
-        )
-        self.cuda.Event = lambda **options: driver_event(**options) if options else timed
-        self.cuda.get_elapsed_time = lambda begin, end: 8.0
-        self.cuda.alloc = Block
-        self.cuda.runtime.runtimeGetVersion = lambda: 13000
+    capability = 90
 
-    def asarray(self, array: Any) -> Any:
-        address, _ = array.__cuda_array_interface__["data"]
-        held = np.frombuffer(ctypes.string_at(address, array.nbytes), array.dtype)
-        return SimpleNamespace(get=lambda: held.reshape(array.shape))
+    def __init__(self, device: DeviceAttr):
+        super().__init__(device, 1 << 26)
+        graph = SimpleNamespace(launch=LAUNCHED.append)
+        self.stream = SimpleNamespace(ptr=77, begin_capture=lambda: None, end_capture=lambda: graph)
 
 
-class Card(cuda.CudaDriver):
-    """The driver of the GPU; what it loads is interpreted."""
-
-    def load(self, kernel: DeviceKernel) -> cuda.LoadedKernel:
-        cupy = CUPY[0]
-        cupy.kernels[kernel.name] = InterpretedKernel(kernel)
-        return super().load(kernel)
+LAUNCHED: list[Any] = []
 
 
-CUPY: list[TimedCupy] = []
+def event() -> Any:
+    return SimpleNamespace(record=lambda stream: None, synchronize=lambda: None)
+
+
+RUNTIME = SimpleNamespace(
+    getDeviceProperties=lambda number: {"name": b"A card\0", "totalGlobalMem": 1 << 26},
+    driverGetVersion=lambda: 12080,
+    runtimeGetVersion=lambda: 13000,
+    memsetAsync=lambda address, value, bytes, stream: None,
+)
+CUPY = SimpleNamespace(
+    cuda=SimpleNamespace(
+        runtime=RUNTIME,
+        Event=event,
+        get_elapsed_time=lambda begin, end: 8.0,
+        alloc=lambda bytes: SimpleNamespace(ptr=256),
+    )
+)
+"""As much of CuPy as the check calls itself."""
 
 
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Machine]:
+def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A machine that takes itself for one with a GPU."""
-    monkeypatch.setenv(knobs.CACHE_DIR, str(tmp_path))
     monkeypatch.setattr(devices, "_SHARED", {})
-    monkeypatch.setattr(cuda, "open_cuda", lambda device: Card(device, CUPY[0]))
-    CUPY.append(TimedCupy())
-    monkeypatch.setitem(sys.modules, "cupy", CUPY[0])
+    monkeypatch.setattr(cuda, "open_cuda", Card)
+    monkeypatch.setitem(sys.modules, "cupy", CUPY)
     machine = Machine(emulated=False)
     yield machine
     machine.device.close()
-    CUPY.clear()
 
 
 def test_the_facts_of_a_card(card: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_machine, "driver_version", lambda: "580.1")
     assert cuda_machine.facts(card) == {
-        "name": "Fake H200",
+        "name": "A card",
         "capability": "9.0",
         "memory_bytes": 1 << 26,
         "multiprocessors": None,
@@ -207,6 +206,7 @@ def test_a_graph_beside_the_calls_of_a_run(card: Machine, monkeypatch: pytest.Mo
     monkeypatch.setattr(cuda_speed, "REAL", cuda_speed.DRY)
     found = cuda_speed.host(card).measurement
     assert list(found.rounds) == ["fuel run", "fuel replay", "fuel call", "CuPy graph"]
+    assert LAUNCHED[-1] is card.stream
 
 
 def test_a_race_on_a_card(card: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_a_race_on_a_card(card: Machine, monkeypatch: pytest.MonkeyPatch) -> Non
     assert rates["fuel"] == rates["copy of as many bytes"]
 
 
-@pytest.mark.parametrize("name", ["kept_results", "wrong_index", "seen_by_cupy"])
+@pytest.mark.parametrize("name", ["kept_results", "wrong_index"])
 def test_replays_on_a_card(card: Machine, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_replay, "_times", lambda machine, count: 2)
     program = cuda_replay.Program
