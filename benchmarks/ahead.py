@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Hashable, Iterable
-from concurrent.futures import Future, ProcessPoolExecutor, TimeoutError
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, TimeoutError
 from typing import Any
 
 from isolated import one_line
@@ -29,19 +29,27 @@ class Ahead:
         self, key: Hashable, kernels: Callable[..., Iterable[DeviceKernel]], *arguments: Any
     ) -> None:
         """Compile what a function of a module gives, which is called in another process."""
-        self._tasks[key] = self._pool.submit(compile_all, self._capability, kernels, *arguments)
+        try:
+            task = self._pool.submit(compile_all, self._capability, kernels, *arguments)
+        except BrokenExecutor as error:
+            self._note(error)
+        else:
+            self._tasks[key] = task
 
     def wait(self, key: Hashable, seconds: float) -> None:
         """Wait for a task, but no longer than this."""
         task = self._tasks.get(key)
-        if task is None:
+        if task is None or task.cancelled():
             return
         try:
             task.result(max(seconds, 0.0))
         except TimeoutError:
             return
         except Exception as error:  # a process that died, or a program that cannot be planned
-            self.trouble = f"{type(error).__name__}: {one_line(error)}"
+            self._note(error)
+
+    def _note(self, error: Exception) -> None:
+        self.trouble = f"{type(error).__name__}: {one_line(error)}"
 
     @property
     def compiled(self) -> int:

@@ -18,23 +18,20 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import cuda_machine
 import cuda_ops
-import cuda_programs
-import cuda_replay
 import cuda_report
-import cuda_sizes
-import cuda_speed
 import facts
 import output
 from ahead import Ahead
 from cuda_machine import Machine
 from cuda_ops import Case
 from cuda_report import Findings
+from cuda_sections import SECTIONS
 from cuda_speed import Figures
 from harness import progress
 from isolated import Failed, Isolated, Lost
@@ -49,10 +46,8 @@ CLOSING_SECONDS = 5.0
 STEP_SECONDS = 60.0
 """After so long a step hangs."""
 
+EXIT_SECONDS = 20.0
 SAVE_SECONDS = 5.0
-GROUP = 12
-"""Cases of ops in a step."""
-
 MOST_LOSSES = 8
 """Processes that a section may lose before it is given up."""
 
@@ -106,8 +101,14 @@ class Check:
 
     def _end(self) -> None:
         """Let the device's process end, which may not crash either."""
-        code = self.device.close(patience=CLOSING_SECONDS / 2)
-        if code is not None and code:
+        if self.ahead is not None and self.ahead.trouble:
+            self.found.skip("some of compiling ahead", self.ahead.trouble)
+        if not self.device.is_running:
+            return
+        code = self.device.close(patience=max(CLOSING_SECONDS / 2, min(self.left, EXIT_SECONDS)))
+        if code is None:
+            self.found.skip("the end of the device's process", "it took too long")
+        elif code:
             failure = f"the process of the device ends with exit code {code}"
             self.found.add("end", [Outcome("exit", failure=failure)])
 
@@ -116,7 +117,7 @@ class Check:
 
     def _compile_ahead(self, names: Sequence[str]) -> None:
         assert self.ahead is not None
-        order = sorted(names, key=lambda name: SECTIONS[name].compiles_last)
+        order = sorted(names, key=lambda name: SECTIONS[name].is_extra)
         tasks = [task for name in order for task in SECTIONS[name].tasks(self.emulated)]
         for key, kernels, *arguments in tasks[: DRY_TASKS if self.emulated else None]:
             self.ahead.add(key, kernels, *arguments)
@@ -125,7 +126,7 @@ class Check:
         section, begin = SECTIONS[name], self.elapsed
         end = self._budget * (1 - section.reserve) - CLOSING_SECONDS
         progress(f"{begin:5.0f} s  {name}")
-        if section.needs_idle_cores and self.ahead is not None:
+        if section.is_timing and self.ahead is not None:
             self.ahead.stop()
         self.device.losses = 0
         for key, step in section.steps(self):
@@ -221,143 +222,6 @@ def described(error: Failed | Lost) -> str:
 def card_label(device: Mapping[str, Any]) -> str:
     """A name of the card for a file: `nvidia-h200`."""
     return re.sub(r"[^a-z0-9]+", "-", device["name"].lower()).strip("-")
-
-
-# What the sections do.
-
-Step = tuple[Any, Callable[[], None]]
-"""Its key, under which its kernels are compiled ahead, and what it does."""
-
-
-class Section:
-    """A part of the check. `reserve` is the part of all time that is kept for later ones."""
-
-    reserve = 0.0
-    needs_idle_cores = False
-    """Whether what is compiled ahead ends first, done or not."""
-    compiles_last = False
-    """Whether others compile ahead first, those that come later too."""
-
-    def tasks(self, emulated: bool) -> Iterator[tuple[Any, ...]]:
-        """What to compile ahead: key, a function that gives kernels, and its arguments."""
-        yield from ()
-
-    def steps(self, check: Check) -> Iterator[Step]:
-        raise NotImplementedError
-
-
-class Ops(Section):
-    """Every op: a few samples, or all the others."""
-
-    def __init__(self, name: str, others: bool, reserve: float):
-        self.name, self.reserve = name, reserve
-        self.others = self.compiles_last = others
-
-    def groups(self, emulated: bool) -> Iterator[tuple[str, tuple[Case, ...]]]:
-        if emulated and self.others:
-            return
-        cases = cuda_ops.one_of_each_op() if emulated else cuda_ops.cases(self.others)
-        for start in range(0, len(cases), GROUP):
-            group = tuple(cases[start : start + GROUP])
-            yield f"{self.name} {group[0]} to {group[-1]}", group
-
-    def tasks(self, emulated: bool) -> Iterator[tuple[Any, ...]]:
-        for key, group in self.groups(emulated):
-            yield key, cuda_ops.kernels_of_all, group
-
-    def steps(self, check: Check) -> Iterator[Step]:
-        for key, group in self.groups(check.emulated):
-            yield key, lambda group=group: check.check_ops(self.name, group)
-
-
-class Examples(Section):
-    reserve = 0.5
-
-    def names(self, emulated: bool) -> Sequence[str]:
-        return cuda_sizes.QUICK_EXAMPLES if emulated else cuda_sizes.EXAMPLES
-
-    def tasks(self, emulated: bool) -> Iterator[tuple[Any, ...]]:
-        for name in self.names(emulated):
-            yield name, cuda_sizes.example_kernels, name
-
-    def steps(self, check: Check) -> Iterator[Step]:
-        for name in self.names(check.emulated):
-            yield (
-                name,
-                lambda name=name: check.check("examples", name, cuda_sizes.check_example, name),
-            )
-
-
-class Sizes(Section):
-    reserve = 0.4
-
-    def programs(self, emulated: bool) -> Sequence[cuda_programs.Program]:
-        return cuda_programs.tiny_sizes() if emulated else cuda_programs.real_sizes()
-
-    def tasks(self, emulated: bool) -> Iterator[tuple[Any, ...]]:
-        for program in self.programs(emulated):
-            yield program.name, cuda_sizes.program_kernels, program
-
-    def steps(self, check: Check) -> Iterator[Step]:
-        for program in self.programs(check.emulated):
-            yield (
-                program.name,
-                lambda program=program: check.check(
-                    "sizes", program.name, cuda_sizes.check_program, program
-                ),
-            )
-
-
-class Replay(Section):
-    reserve = 0.35
-
-    def steps(self, check: Check) -> Iterator[Step]:
-        for name in cuda_replay.CHECKS:
-            step = lambda name=name: check.check("replay", name, cuda_replay.check, name)  # noqa: E731
-            yield f"replay {name}", step
-
-
-class Speed(Section):
-    needs_idle_cores = True
-
-    def tasks(self, emulated: bool) -> Iterator[tuple[Any, ...]]:
-        for name, race in cuda_speed.RACES.items():
-            program = race.tiny if emulated else race.program
-            yield f"race {name}", cuda_sizes.program_kernels, program
-
-    def steps(self, check: Check) -> Iterator[Step]:
-        yield "race copy", lambda: check.measure("speed", "copy", cuda_speed.copies)
-        yield "race host", lambda: check.measure("speed", "host", cuda_speed.host)
-        for name in cuda_speed.RACES:
-            yield (
-                f"race {name}",
-                lambda name=name: check.measure("speed", name, cuda_speed.race, name),
-            )
-
-
-class Compiled(Section):
-    needs_idle_cores = True
-
-    def steps(self, check: Check) -> Iterator[Step]:
-        for name in cuda_speed.COMPILED_RACES:
-            yield (
-                name,
-                lambda name=name: check.measure(
-                    "compiled", f"{name} beside torch.compile", cuda_speed.race, name, True
-                ),
-            )
-
-
-SECTIONS: Mapping[str, Section] = {
-    "ops": Ops("ops", False, 0.55),
-    "examples": Examples(),
-    "sizes": Sizes(),
-    "replay": Replay(),
-    "other_ops": Ops("other_ops", True, 0.3),
-    "speed": Speed(),
-    "compiled": Compiled(),
-}
-"""In the order in which they are gone through."""
 
 
 def arguments() -> argparse.Namespace:

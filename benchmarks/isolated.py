@@ -85,17 +85,28 @@ class Isolated:
         self.losses += 1
         return self.close(patience=1.0)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process that would take the next step."""
+        return self._process is not None
+
     def close(self, patience: float = 2.0) -> int | None:
-        """End the process, by force if it takes longer than `patience`; its exit code."""
+        """
+        End the process. Its exit code; None where there is none.
+
+        One that takes longer than `patience` is ended by force, and not waited for for ever: what
+        hangs in a driver ends when that lets it go.
+        """
         process, self._process = self._process, None
         if process is None:
             return None
         self._connection.close()
         process.join(patience)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        return process.exitcode
+        if not process.is_alive():
+            return process.exitcode
+        process.kill()
+        process.join(patience)
+        return None
 
     def __enter__(self) -> Self:
         return self
