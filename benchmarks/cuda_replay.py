@@ -26,7 +26,7 @@ from fuel_runtime.devices.arrays import DeviceArray
 STEPS = 200
 """Of decoding."""
 
-SLACK_BYTES = 4 << 20
+SLACK_BYTES = 8 << 20
 """What CUDA itself may keep of the code and the graphs of an executable that is gone."""
 
 
