@@ -6,12 +6,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fake_devices import KINDS, fake
 from fuel_dialect.errors import ArgumentError, DeviceUnavailable, FuelError, UnknownDevice
 from fuel_runtime import Session
 from fuel_runtime.devices import Kind, open_devices
+from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.topology import topology_for
 
 
@@ -125,3 +127,11 @@ def test_without_the_host_everything_runs_elsewhere() -> None:
     exe = Session(fake("cuda:0")).compile(NEG)
     np.testing.assert_array_equal(exe([1, 2, 3])[0], [-1, -2, -3])
     assert [run.target for run in exe.report().route] == ["cuda:0/triton"]
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent() -> None:
+    (device,) = fake("cuda:0").present
+    assert isinstance(device, BufferDevice)
+    with device.lock:
+        device.after_fork()
+        assert device.get(device.put(np.ones(3, np.float32))).sum() == 3

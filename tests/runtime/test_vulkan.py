@@ -501,6 +501,52 @@ def test_the_end_in_any_order(staged: bool) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+LEFT = """
+import os, sys
+import numpy as np
+import fuel_dialect as fuel
+from fuel_dialect.errors import DeviceUnavailable
+from fuel_runtime import Session
+g = fuel.Graph()
+module = g.build(g.input((300,), "f32", name="x").exp())
+session = Session(devices="cpu,vulkan:0")
+exe = session.compile(module, place={"exp": "vulkan:0"}, results="vulkan:0")
+x = np.zeros(300, np.float32)
+(y,) = exe(x)
+if (pid := os.fork()) == 0:
+    uses = (
+        lambda: exe(x),
+        lambda: np.asarray(y),
+        lambda: session.put(x, "vulkan:0"),
+        lambda: Session(devices="vulkan:0"),
+    )
+    for use in uses:
+        try:
+            use()
+        except DeviceUnavailable as error:
+            assert "opened before this process was forked" in str(error)
+        else:
+            sys.exit(1)
+    (z,) = Session(devices="cpu").compile(module)(x)
+    assert z[299] == 1
+    del exe, y, session
+    sys.exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+assert np.asarray(exe(x)[0])[299] == np.asarray(y)[299] == 1
+"""
+
+
+def test_a_forked_child_is_told_that_the_device_stayed_behind() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LEFT],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_runs_are_fitted_to_the_kind_of_device() -> None:
     text = """
 func.func @main(%x: T) -> T {

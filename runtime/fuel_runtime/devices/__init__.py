@@ -215,6 +215,7 @@ def _opened(
         assert kind.emulator is not None
         return _made(device, kind, kind.emulator, capacities[device])
     opened = _shared(device, kind)
+    opened.check_open()
     if is_auto and opened.limits.on_host_cores:
         raise DeviceUnavailable(
             f"{opened.identity} runs on the cores of the host; ask for {device} by name to use it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,7 @@ class BufferDevice:
         self._ended: deque[Recordings] = deque()
         self.uploads = Uploads()
         self.is_open = True
+        self._is_left_behind = False
         _OPEN.add(self)
 
     @property
@@ -282,6 +284,12 @@ class BufferDevice:
 
     def check_open(self) -> None:
         """Raise `DeviceUnavailable` if the device is closed."""
+        if self._is_left_behind:
+            raise DeviceUnavailable(
+                f"{self.target.device} was opened before this process was forked, and works only "
+                "in the process that opened it; open it after the fork, or start processes with "
+                "the method 'spawn' of multiprocessing"
+            )
         if not self.is_open:
             raise DeviceUnavailable(f"{self.target.device} is closed")
 
@@ -296,6 +304,12 @@ class BufferDevice:
             self.is_open = False
             self.driver.close()
 
+    def after_fork(self) -> None:
+        """In a forked child: nobody holds the lock, and hardware stayed with the parent."""
+        self.lock = Lock()
+        if self.is_open and not self.driver.after_fork():
+            self.is_open, self._is_left_behind = False, True
+
     def __repr__(self) -> str:
         return f"<BufferDevice {self.target}: {self.identity}>"
 
@@ -308,3 +322,12 @@ def _close_all() -> None:
     """Close devices while the libraries under them still stand; values that are left are void."""
     for device in list(_OPEN):
         device.close()
+
+
+def _after_fork() -> None:
+    for device in list(_OPEN):
+        device.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -394,6 +394,10 @@ class CudaDriver(Driver):
             self._staging.close()
             self._pool.free_all_blocks()
 
+    def after_fork(self) -> bool:
+        """In a forked child CUDA refuses every call, those that would give memory back too."""
+        return False
+
 
 class _Memory:
     """A piece of device memory; its block goes back to CuPy's pool when `block` does."""

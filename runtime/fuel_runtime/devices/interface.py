@@ -238,6 +238,14 @@ class Driver(abc.ABC):
 
     # What only some devices have.
 
+    def after_fork(self) -> bool:
+        """
+        In a forked child: whether the device works there too.
+
+        One that does not keeps what it has from being destroyed there.
+        """
+        return True
+
     @property
     def lowering(self) -> Lower | None:
         """How runs are lowered, by a driver that knows more of its device than the target does."""

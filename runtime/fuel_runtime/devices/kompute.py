@@ -15,6 +15,7 @@ Written for kp 0.9.0. Its faults that matter here:
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -90,6 +91,16 @@ class Kompute:
     def destroy(self, thing: Any) -> None:
         """Give up memory, an algorithm or a sequence."""
         thing.destroy()
+
+    def leave(self, things: Iterable[Any]) -> None:
+        """
+        Keep the logical device and such things from ever being destroyed, in a forked child.
+
+        The threads of a driver are the parent's, so a device would wait for them without end; and
+        what is destroyed here may be the parent's too.
+        """
+        for thing in (self._manager, self._fence, *things):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
     def close(self) -> None:
         """Give up what is left in the order that Vulkan asks for: sequences, shaders, memory."""

@@ -329,6 +329,14 @@ class VulkanDriver(Driver):
         for memory in list(self._live.values()):
             self.free(memory)
 
+    def after_fork(self) -> bool:
+        """In a forked child: the device and all it holds stay the parent's."""
+        held = [t for m in self._live.values() for t in (m.tensor, m.upload, m.download)]
+        held += [t for r in self._recordings.values() for t in (r.sequence, *r.algorithms)]
+        self._kompute.leave(held)
+        _MANAGED.clear()
+        return False
+
 
 def _refusals(kernel: DeviceKernel, spirv: bytes, facts: VulkanFacts) -> Iterator[str]:
     """Why a device cannot run a kernel, by what the device advertises."""
