@@ -10,7 +10,7 @@ buffers, or writes to what it reads, fails here too (`targets.execute`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from make_weights import weights_of
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+import fuel_dialect as fuel
 from agreement import assert_close as assert_results_close
 from agreement import main
 from fuel_dialect import dtypes
@@ -166,6 +167,34 @@ def test_any_bits_of_floats(target: str, dtype: str, data: st.DataObject):
         want = evaluate(module, x, y)
     for name, g, w in zip(names, run_on(target, optimized(module), [x, y]), want, strict=True):
         assert same_bits(g, w), name
+
+
+MOVES: dict[str, Callable[[fuel.Tensor, fuel.Tensor], fuel.Tensor]] = {
+    "transpose": lambda x, _: x.transpose(),
+    "flip": lambda x, _: x.flip(1),
+    "permute": lambda x, _: x.reshape(8, 32, 256).permute((1, 0, 2)),
+    "broadcast": lambda x, _: x.broadcast_to((2, 256, 256)),
+    "concat": lambda x, _: fuel.concat([x, x.flip(0)], axis=1),
+    "index_select": lambda x, at: x.index_select(0, at[0]),
+    "gather": lambda x, at: x.gather(1, at.broadcast_to((256, 256))),
+    "write": lambda x, _: x.write(x[:, :100].flip(1), at=50, axis=1),
+}
+
+
+@each_target
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("move", MOVES)
+def test_what_is_moved_keeps_its_bits(target: str, dtype: str, move: str):
+    """Those of each NaN too, of which an arithmetic unit makes another one."""
+    g = fuel.Graph()
+    x, at = g.input((256, 256), dtype), g.input((1, 256), "ui32")
+    module = g.build(MOVES[move](x, at))
+    held = dtypes.of(dtype).numpy
+    patterns = np.arange(1 << 16).astype(f"u{held.itemsize}") << 8 * (held.itemsize - 2)
+    arguments = [patterns.view(held).reshape(256, 256), np.arange(256, dtype=np.uint32)[None, ::-1]]
+    (want,) = evaluate(module, *arguments)
+    (got,) = run_on(target, optimized(module), arguments)
+    assert got.tobytes() == want.tobytes()
 
 
 # Views, as operands of each form.

@@ -16,14 +16,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from textwrap import fill, wrap
+from typing import Any
 
+import numpy as np
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
-from fuel_lowering.forms import Form
+from fuel_dialect.traits import Elementwise
+from fuel_lowering.forms import Form, MapForm
 from fuel_lowering.indexing import address, coordinates, merged
 from fuel_lowering.kernels import DeviceKernel, Parameter
 from fuel_lowering.runs import CHECK
@@ -83,6 +86,10 @@ class KernelWriter(abc.ABC):
         self.name = f"{identifier(form.name)}_{suffix}"
         self.code = Code(LANGUAGE)
         self.code.taken |= RESERVED | {self.name, "status", CHECK}
+        self.copies = isinstance(form, MapForm) and not any(
+            op.has_trait(Elementwise) for op in form.ops
+        )
+        """Whether elements are moved and nothing else."""
         self.slots = self._slots(temporaries)
         self.used: dict[int, bool] = {}
         self.values: dict[SSAValue, Term] = {}
@@ -196,10 +203,14 @@ class KernelWriter(abc.ABC):
         pointer = self.parameter(slot)
         mask = f", {at.mask}, other=0" if at.mask else ""
         text = f"tl.load({sum_of(pointer, at.offset)}{mask})"
-        return self.code.let(loaded(text, dtype), dtype, hint)
+        return self.code.let(text if self.keeps(dtype) else loaded(text, dtype), dtype, hint)
+
+    def keeps(self, dtype: DType) -> bool:
+        """Whether elements are not widened: there and back, a NaN would lose its bits."""
+        return self.copies and dtype.is_float and dtype.bits == 16
 
     def store(self, slot: int, at: Access, value: Term) -> None:
-        text = stored(value.text, value.dtype)
+        text = value.text if self.keeps(value.dtype) else stored(value.text, value.dtype)
         pointer = self.parameter(slot, writes=True)
         mask = f", {at.mask}" if at.mask else ""
         self.line(f"tl.store({sum_of(pointer, at.offset)}, {text}{mask})")
@@ -210,11 +221,15 @@ class KernelWriter(abc.ABC):
         if value in self.values:
             return self.values[value]
         if value in self.form.splats:
-            return self.code.constant(self.form.splats[value])
+            return self._constant(self.form.splats[value])
         load = self.form.loads[value]
         term = self.load(load.argument, self.where(value), self.form.dtype(value), hint_of(value))
         self.values[value] = term
         return term
+
+    def _constant(self, value: np.ndarray[Any, Any]) -> Term:
+        term = self.code.constant(value)
+        return Term(stored(term.text, term.dtype), term.dtype) if self.keeps(term.dtype) else term
 
     def resolve(self, value: SSAValue) -> SSAValue:
         """The value that another one repeats."""
