@@ -119,6 +119,13 @@ def test_memory_is_metered(driver: Driver):
     assert driver.free_bytes() == free
 
 
+def test_an_emulated_device_has_no_more_memory_than_the_host() -> None:
+    driver = emulated.open_emulated(CUDA, None)
+    with pytest.raises(OutOfMemory, match=f"{1 << 60:,} bytes are wanted, more than the host has"):
+        driver.allocate(1 << 60)
+    assert driver.free_bytes() is None
+
+
 def arrays() -> list[np.ndarray]:
     return [np.arange(1000, dtype="f4"), np.full(1000, 0.5, "f4"), np.zeros(1000, "f4")]
 

@@ -79,11 +79,16 @@ class EmulatedDriver(Driver):
     # Memory.
 
     def allocate(self, bytes: int) -> Memory:
-        """New memory. Raises `OutOfMemory` beyond the capacity."""
+        """New memory. Raises `OutOfMemory` beyond the capacity, or what the host has."""
         free = self.free_bytes()
         if free is not None and bytes > free:
             raise OutOfMemory(f"{self._device}: {bytes:,} bytes are wanted, {free:,} are free")
-        memory = Memory(bytes)
+        try:
+            memory = Memory(bytes)
+        except MemoryError as error:
+            raise OutOfMemory(
+                f"{self._device}: {bytes:,} bytes are wanted, more than the host has left"
+            ) from error
         self._used += bytes
         return memory
 
