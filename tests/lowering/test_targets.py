@@ -197,6 +197,23 @@ def test_what_is_moved_keeps_its_bits(target: str, dtype: str, move: str):
     assert got.tobytes() == want.tobytes()
 
 
+@each_target
+@pytest.mark.parametrize("columns", [40, 64])
+def test_a_number_that_an_op_gives_for_all_elements(target: str, columns: int):
+    """It is reduced, carried and multiplied as a block of elements is."""
+    g = fuel.Graph()
+    x = g.input((4, columns), "f32")
+    one = x.powi(0)
+
+    def step(c: fuel.Tensor, r: fuel.Tensor) -> tuple[fuel.Tensor, fuel.Tensor]:
+        return r.powi(0), c + r.powi(0).exp()
+
+    reduced = [one.sum(axis=1), one.exp().max(axis=1), (one > 0.5).astype("f32").sum(axis=0)]
+    last, rows = g.scan(step, x[0], x)
+    module = g.build(one.softmax(), one.argmax(axis=1), one @ x.T, *reduced, last, rows)
+    check(target, module, [floats("f32", (4, columns))])
+
+
 # Views, as operands of each form.
 
 

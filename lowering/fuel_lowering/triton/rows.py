@@ -309,7 +309,8 @@ class RowWriter(KernelWriter):
             is_block &= down or across
         else:
             assert isinstance(value.owner, Operation)
-            is_block = any(map(self._is_block, value.owner.operands))
+            is_block = not self.is_literal(value)
+            is_block &= any(map(self._is_block, value.owner.operands))
         if is_block:
             self.blocks.add(value)
         return is_block

@@ -113,7 +113,8 @@ class ScanWriter(KernelWriter):
             layout = self.form.loads[value].layout
             return any(s and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True))
         assert isinstance(value.owner, Operation)
-        is_block = any(map(self._is_block, value.owner.operands))
+        is_block = not self.is_literal(value)
+        is_block &= any(map(self._is_block, value.owner.operands))
         if is_block:
             self.known_blocks.add(value)
         return is_block

@@ -247,6 +247,10 @@ class KernelWriter(abc.ABC):
                 operands = [self.value(v) for v in op.operands]
                 self.values[result] = evaluate(self.code, op, operands)
 
+    def is_literal(self, value: SSAValue) -> bool:
+        """Whether an op has turned out to give a number, whatever its operands are."""
+        return value in self.values and not self.values[value].text.isidentifier()
+
     # The whole.
 
     def result_slot(self, number: int) -> int:
