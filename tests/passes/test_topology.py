@@ -22,6 +22,7 @@ from fuel_dialect.ops.base import FuelOp, tensor
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import BACKENDS, DtypeRates, Slowdown, description_of
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_passes.pipeline import OptimizePass
 from fuel_passes.plan import topology_json
 from fuel_passes.plan.serving import serves, sites
 from fuel_passes.plan.topology import (
@@ -334,6 +335,22 @@ RATES = sample()["rates"]["cuda:0/triton"]
             changed(rates={"cuda:0/triton": {**RATES, "flops_per_ns": True}}),
             "flops_per_ns must be a number above 0, got True",
         ),
+        (
+            changed(links=[{**LINK, "bytes_per_ns": 5e-324}]),
+            r"links\[0\]\.bytes_per_ns must be from 1e-100 to 1e\+100, got 5e-324",
+        ),
+        *(
+            (
+                changed(rates={"cuda:0/triton": {**RATES, rate: beyond}}),
+                f"{rate} must be (from 1e-100 to|a number above)",
+            )
+            for rate in ("bytes_per_ns", "operations_per_ns", "flops_per_ns")
+            for beyond in (5e-324, 9e-101, 2e100, float("inf"), float("nan"))
+        ),
+        (
+            changed(rates={"cuda:0/triton": {**RATES, "threads": 0}}),
+            "threads must be 1 or more, got 0; leave it out if it is not known",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_the_place_and_the_cure(
@@ -471,3 +488,17 @@ def test_arms_offer_their_own_target_and_absent_devices_none():
     )
     found = [(site.targets, site.planned) for site in sites(module, resolve(module))]
     assert found == [((CPU,), False), ((CPU,), True), ((CPU,), True), ((), False)]
+
+
+@pytest.mark.parametrize("rate", [topology_json.LEAST, topology_json.MOST])
+def test_the_most_extreme_machine_has_finite_prices(rate: float):
+    rates = dict.fromkeys(("bytes_per_ns", "operations_per_ns", "flops_per_ns"), rate)
+    links = [Link(a, b, 0, rate) for a, b in (("cpu", "cuda:0"), ("cuda:0", "cpu"))]
+    machine = replace(preset("cpu+h100"), links=tuple(links))
+    assert 0 <= transfer_ns(machine, "cpu", "cuda:0", 2**62) <= MAX_PRICE
+    given = {**topology_json.to_json(machine), "rates": {"cpu/numpy": {**rates, "launch_ns": 0}}}
+    module = main(f"%x: {T}", T, f"%y = fuel.exp %x : {T}\nfunc.return %y : {T}")
+    topology = topology_json.from_json(given, "machine")
+    module.attributes["fuel.topology"] = attribute_of(topology)
+    OptimizePass().apply(make_context(), module)
+    assert topology_of(module.attributes["fuel.topology"]) == topology

@@ -13,6 +13,9 @@ from fuel_dialect.errors import FuelPassError, UnknownDevice
 Json = dict[str, Any]
 _T = TypeVar("_T")
 
+LEAST, MOST = 1e-100, 1e100
+"""Rates beyond them are no machine's, and a price by them would be infinite."""
+
 
 def load(text: str, where: str) -> object:
     """What a JSON text holds. Raises `FuelPassError` for a text that is no JSON."""
@@ -44,9 +47,11 @@ def target(value: object, where: str) -> TargetAttr:
 
 
 def positive(value: object, where: str) -> float:
-    """A number above 0. Raises `FuelPassError` for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
+    """A number above 0 that a size can be divided by. Raises `FuelPassError` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise FuelPassError(f"{where} must be a number above 0, got {value!r}")
+    if not LEAST <= value <= MOST:
+        raise FuelPassError(f"{where} must be from {LEAST} to {MOST}, got {value!r}")
     return float(value)
 
 

@@ -31,11 +31,11 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import DtypeRates, Strides
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
-from fuel_passes.plan.json_fields import Fields, device_name, load, target
+from fuel_passes.plan.json_fields import LEAST, MOST, Fields, device_name, load, target
 
 STRIDES: tuple[Strides, ...] = get_args(Strides)
 
-_POSITIVE = {"type": "number", "exclusiveMinimum": 0}
+_POSITIVE = {"type": "number", "minimum": LEAST, "maximum": MOST}
 _WHOLE = {"type": "integer", "minimum": 0}
 _NAME = {"type": "string", "minLength": 1}
 
@@ -233,13 +233,20 @@ def _check_links(topology: Topology, names: list[str], where: str) -> None:
 def _device(value: object, where: str) -> Device:
     fields = Fields(value, where, SCHEMA["properties"]["devices"]["items"])
     name = device_name(fields.text("name"), where)
-    memory = fields.whole("memory_bytes") if "memory_bytes" in fields.given else None
-    if memory == 0:
-        raise FuelPassError(
-            f"{where}.memory_bytes must be 1 or more, got 0; leave it out if it is not known"
-        )
+    memory = _from_one(fields, "memory_bytes")
     storage, hardware = fields.text("storage", name), fields.text("hardware", "")
     return Device(name, memory, storage, hardware)
+
+
+def _from_one(fields: Fields, name: str) -> int | None:
+    if name not in fields.given:
+        return None
+    count = fields.whole(name)
+    if count == 0:
+        raise FuelPassError(
+            f"{fields.where}.{name} must be 1 or more, got 0; leave it out if it is not known"
+        )
+    return count
 
 
 def _link(value: object, where: str) -> Link:
@@ -261,7 +268,7 @@ def _rates(name: str, value: object, where: str) -> Rates:
         fields.positive("flops_per_ns"),
         fields.whole("launch_ns"),
         fields.named("dtypes", _dtype_rates) if "dtypes" in fields.given else None,
-        max(fields.whole("threads"), 1) if "threads" in fields.given else None,
+        _from_one(fields, "threads"),
         fields.named("strides", _strides) if "strides" in fields.given else None,
     )
 
