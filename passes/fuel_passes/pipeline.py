@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,6 +33,7 @@ from fuel_passes.recognize import RecognizePass
 from fuel_passes.reuse_buffers import ReuseBuffersPass
 from fuel_passes.simplify import SimplifyAfter, SimplifyPass
 from fuel_passes.strip_plan import StripPlanPass
+from fuel_passes.walk import check_decisions
 
 Variants = Literal["bake", "keep"]
 Precision = Literal["fast", "exact"]
@@ -114,6 +117,21 @@ class OptimizePass(ModulePass):
         return (FindPathsPass(after, *asked),)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        with paused_collector():
+        check_decisions(op)  # what is nested too deep cannot even be cloned
+        with paused_collector(), _all_or_nothing(op):
             for inner in self.passes():
                 inner.apply(ctx, op)
+
+
+@contextmanager
+def _all_or_nothing(module: ModuleOp) -> Generator[None]:
+    """After an error, the module is what it was before."""
+    before = module.clone()
+    try:
+        yield
+    except Exception:
+        module.attributes = dict(before.attributes)
+        module.properties = dict(before.properties)
+        module.detach_region(module.body)
+        module.add_region(before.detach_region(before.body))
+        raise

@@ -15,9 +15,10 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.utils.arg_spec import parse_pipeline
 
-from agreement import assert_close, decisions, run
+from agreement import assert_close, decisions, main, run
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.dialect import OPS
+from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.traits import Leaf, Transfer, ViewOp
 from fuel_passes.form_kernels import FormKernelsPass, form_kernels
@@ -210,3 +211,34 @@ def test_unknown_option_values_are_refused(option: str, choices: str) -> None:
     (spec,) = parse_pipeline(f"fuel-optimize{{{option}}}")
     with pytest.raises(Exception, match=choices):
         OptimizePass.from_spec(spec)
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        OptimizePass(reach=0.5),
+        OptimizePass(refuge=2),
+        OptimizePass(max_ulps=0),
+        OptimizePass(max_ulps=-1),
+        OptimizePass(device="cuda:7"),
+        OptimizePass(topology="moon"),
+        OptimizePass(measurements="none.json"),
+    ],
+)
+def test_what_cannot_be_optimised_is_left_as_it_was(pipeline: OptimizePass):
+    t = "tensor<8xf32>"
+    body = f"%0 = fuel.exp %x : {t}\n%1 = fuel.tanh %0 : {t}\nfunc.return %1 : {t}"
+    module = main(
+        f"%x: {t}",
+        t,
+        body,
+        stamp='fuel.topology = #fuel.topology<"cpu", [#fuel.target<cpu, "numpy">]>',
+    )
+    OptimizePass().apply(make_context(), module)
+    before = str(module)
+    with pytest.raises(FuelPassError):
+        pipeline.apply(make_context(), module)
+    assert str(module) == before
+    module.verify()
+    OptimizePass().apply(make_context(), module)
+    assert str(module) == before
