@@ -434,6 +434,17 @@ def test_weights_that_were_written_to_between_two_compilations() -> None:
     check(fourth(X), (X + Y,))
 
 
+def test_weights_that_were_written_to_and_then_made_read_only() -> None:
+    devices = fake("cpu,cuda:0")
+    weight = Y.copy()
+    one = Session(devices).compile(ADD_WEIGHT, weights={"w": weight})
+    check(one(X), (X + Y,))
+    weight += 1
+    weight.flags.writeable = False
+    other = Session(devices).compile(ADD_WEIGHT, weights={"w": weight})
+    check(other(X), (X + Y + 1,))
+
+
 def test_what_a_compiler_refuses_is_said_when_compiling() -> None:
     devices = fake("cpu,cuda:0")
     driver_of(devices, "cuda:0").refused = "fuel.add"

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 class Upload:
     """An array of the host and its elements on a device. While this lives, so does the array."""
 
-    __slots__ = ("__weakref__", "array", "lease")
+    __slots__ = ("__weakref__", "array", "lease", "was_fixed")
 
     def __init__(self, array: Array, lease: Lease):
         self.array = array
         self.lease = lease
+        self.was_fixed = _is_fixed(array)
 
 
 Uploads = weakref.WeakValueDictionary[tuple[int, int], Upload]
@@ -53,7 +54,7 @@ class Weights:
         """What another executable has of the same array, if it is as that has it; else its own."""
         place = array.ctypes.data, array.nbytes
         known = self._device.uploads.get(place)
-        if known is not None and (_is_fixed(array) or self._is_same(known)):
+        if known is not None and ((known.was_fixed and _is_fixed(array)) or self._is_same(known)):
             return known
         made = self._device.uploads[place] = Upload(array, self._device.upload(array))
         return made
