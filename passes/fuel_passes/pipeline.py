@@ -129,7 +129,7 @@ def _all_or_nothing(module: ModuleOp) -> Generator[None]:
     before = module.clone()
     try:
         yield
-    except Exception:
+    except BaseException:
         module.attributes = dict(before.attributes)
         module.properties = dict(before.properties)
         module.detach_region(module.body)

@@ -242,3 +242,16 @@ def test_what_cannot_be_optimised_is_left_as_it_was(pipeline: OptimizePass):
     module.verify()
     OptimizePass().apply(make_context(), module)
     assert str(module) == before
+
+
+def test_what_is_interrupted_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    t = "tensor<8xf32>"
+    module = main(f"%x: {t}", t, f"%0 = fuel.exp %x : {t}\nfunc.return %0 : {t}")
+    before = str(module)
+    monkeypatch.setattr(FormRunsPass, "apply", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        OptimizePass().apply(make_context(), module)
+    assert str(module) == before
