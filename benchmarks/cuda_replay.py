@@ -19,7 +19,7 @@ from peers import Absent
 from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.errors import IndexOutOfRange
-from fuel_dialect.reference.interpreter import evaluate
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_runtime import Executable
 from fuel_runtime.devices.arrays import DeviceArray
 

@@ -17,12 +17,12 @@ from run_all import routes
 from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.context import parse_module
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import RunOp
-from fuel_dialect.reference.interpreter import evaluate
-from fuel_lowering.kernels import DeviceKernel
+from fuel_lowering.runs.lowered import DeviceKernel
 from fuel_lowering.triton.lower import lower_run
 from fuel_runtime import Executable, Session
-from fuel_runtime.arguments import Signature
+from fuel_runtime.call.arguments import Signature
 
 EXAMPLES = tuple(sorted(path.name for path in checkout.EXAMPLES.glob("*.mlir")))
 QUICK_EXAMPLES = ("kv_cache.mlir", "nested_branch.mlir")

@@ -18,9 +18,9 @@ from xdsl.passes import ModulePass
 import fuel_dialect as fuel
 from fuel_dialect.context import make_context
 from fuel_dialect.ops.base import FuelOp
-from fuel_passes.collector import paused_collector
+from fuel_passes.forking.collector import paused_collector
+from fuel_passes.legalize.simplify import SimplifyAfter
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.simplify import SimplifyAfter
 
 THREE = OptimizePass(topology="2xh100")
 """A host and two GPUs."""

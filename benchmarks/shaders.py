@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import TensorType, f32
 
 from fuel_dialect.context import parse_module
 from fuel_dialect.ops.control import RunOp
-from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_lowering.kompute.lower import lower_run
+from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.interface import BoundLaunch
-from fuel_runtime.devices.vulkan import VulkanDriver
+from fuel_runtime.devices.vulkan.driver import VulkanDriver
 
 FUEL, APART, PLAIN = "fuel", "8 shaders", "one output per invocation"
 

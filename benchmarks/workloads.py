@@ -19,7 +19,7 @@ import peers
 from harness import Array, Contestant, Workload
 
 from fuel_dialect.context import load_program
-from fuel_dialect.reference.interpreter import evaluate
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_runtime import Session
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"

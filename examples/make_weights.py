@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from fuel_dialect import dtypes
 from fuel_dialect.context import load_program
 from fuel_dialect.ops.memory import WeightOp
-from fuel_runtime.weights import save_arrays
+from fuel_runtime.array_files import save_arrays
 
 EXAMPLES = Path(__file__).resolve().parent
 OUT = EXAMPLES / "out"

@@ -22,7 +22,7 @@ from make_weights import EXAMPLES, make, weights_of
 from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.context import load_program
-from fuel_dialect.reference.interpreter import evaluate
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_runtime import Executable, Report, Session
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -12,7 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fuel_dialect.builders import rope_tables
+    from fuel_dialect.builder.graph import Graph
+    from fuel_dialect.builder.handle import rope_tables
+    from fuel_dialect.builder.pins import device
+    from fuel_dialect.builder.tensor import Tensor, concat, matmul, maximum, minimum, where
     from fuel_dialect.errors import (
         ArgumentError,
         ArrayFileError,
@@ -39,15 +42,12 @@ if TYPE_CHECKING:
         UnsupportedDTypeForOp,
         WeightError,
     )
-    from fuel_dialect.graph import Graph
-    from fuel_dialect.pins import device
-    from fuel_dialect.tensor import Tensor, concat, matmul, maximum, minimum, where
 
 _PLACES = {
-    "fuel_dialect.graph": ("Graph",),
-    "fuel_dialect.pins": ("device",),
-    "fuel_dialect.tensor": ("Tensor", "concat", "matmul", "maximum", "minimum", "where"),
-    "fuel_dialect.builders": ("rope_tables",),
+    "fuel_dialect.builder.graph": ("Graph",),
+    "fuel_dialect.builder.pins": ("device",),
+    "fuel_dialect.builder.tensor": ("Tensor", "concat", "matmul", "maximum", "minimum", "where"),
+    "fuel_dialect.builder.handle": ("rope_tables",),
     "fuel_dialect.errors": (
         "ArgumentError",
         "ArrayFileError",

@@ -139,7 +139,7 @@ class TopologyAttr(ParametrizedAttribute):
 
     `#fuel.topology<"cpu", [#fuel.target<cpu, "numpy">]>`, stamped on the module as `fuel.topology`.
     A machine that is no preset may be described by a third parameter, a dictionary with the
-    `devices`, `links` and `rates` of the JSON form (`fuel_passes.plan.topology`).
+    `devices`, `links` and `rates` of the JSON form (`fuel_passes.planning.topology`).
     """
 
     name: ClassVar[str] = "fuel.topology"

@@ -8,8 +8,8 @@ What other packages add, found by entry point; `docs/plugins.md` shows a package
 | `fuel.kernels` | a mapping from op classes to the rules of an emitter; its name says of which |
 | `fuel.targets` | the `TargetDescription` of the backend of its name |
 | `fuel.patterns` | a function that makes recognition patterns (`fuel-recognize`) |
-| `fuel.pathfinders` | a `fuel_passes.plugins.Pathfinder` (`fuel-find-paths`) |
-| `fuel.pruners` | a `fuel_passes.plugins.Pruner` (`fuel-find-paths`) |
+| `fuel.pathfinders` | a `fuel_passes.forking.plugins.Pathfinder` (`fuel-find-paths`) |
+| `fuel.pruners` | a `fuel_passes.forking.plugins.Pruner` (`fuel-find-paths`) |
 
 Entry points are looked up once in a process, when something first asks; what they name is imported
 when it is needed. Their order is that of their names, then of their packages.

@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.context import parse_module
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_passes.walk import functions
 from programs import Array, Program
 

@@ -36,7 +36,7 @@ def _no_cuda() -> str | None:
 def _no_vulkan() -> str | None:
     from fuel_dialect.attributes import DeviceAttr
     from fuel_dialect.errors import DeviceUnavailable
-    from fuel_runtime.devices.vulkan import open_vulkan
+    from fuel_runtime.devices.vulkan.driver import open_vulkan
 
     try:
         open_vulkan(DeviceAttr.of("vulkan:0")).close()

@@ -9,11 +9,11 @@ import numpy as np
 
 from fake_cupy import LEGACY, FakeCupy, Interpreted, Stream, ndarray
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
-from fuel_lowering.kernels import DeviceKernel
+from fuel_lowering.runs.lowered import DeviceKernel
 from fuel_runtime.devices import Devices
 from fuel_runtime.devices.buffers import BufferDevice
-from fuel_runtime.devices.cpu import Cpu
-from fuel_runtime.devices.cuda import CudaDriver, LoadedKernel
+from fuel_runtime.devices.cuda.driver import CudaDriver, LoadedKernel
+from fuel_runtime.devices.host.device import Cpu
 
 CUDA = DeviceAttr.of("cuda:0")
 

@@ -24,12 +24,12 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, IndexOutOfRange, LoweringError, OutOfMemory
+from fuel_dialect.interpreter.evaluate import evaluate, evaluate_op
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
-from fuel_dialect.reference.interpreter import evaluate, evaluate_op
 from fuel_dialect.traits import ChecksIndices, Leaf
-from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter, WeightUse
+from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter, WeightUse
 from fuel_runtime.devices import Devices, Kind, open_devices
 from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 

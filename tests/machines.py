@@ -24,8 +24,8 @@ from fuel_dialect.targets import description
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_dialect.traits import Leaf
-from fuel_passes.plan.serving import serves
-from fuel_passes.plan.topology import STAMP, attribute_of, path, target_description
+from fuel_passes.planning.serving import serves
+from fuel_passes.planning.topology import STAMP, attribute_of, path, target_description
 from fuel_passes.walk import functions
 from programs import Program, programs
 
@@ -202,5 +202,5 @@ def sources(backend: str, **changes: Mapping[str, object]) -> Iterator[None]:
         new = [replace(s, **changes.get(s.name, {})) for s in found.sources]
         return replace(found, sources=tuple(new))
 
-    with patch("fuel_passes.plan.topology.description_of", changed):
+    with patch("fuel_passes.planning.topology.description_of", changed):
         yield

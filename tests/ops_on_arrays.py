@@ -16,9 +16,9 @@ from xdsl.utils.test_value import create_ssa_value
 
 from fuel_dialect import dtypes
 from fuel_dialect.dialect import OPS
+from fuel_dialect.interpreter.evaluate import evaluate_op
 from fuel_dialect.ops.base import AnyTensor, FuelOp, integer, tensor_type
 from fuel_dialect.ops.shape import int_array
-from fuel_dialect.reference.interpreter import evaluate_op
 from fuel_dialect.reference.precision import Array
 from op_modules import type_of
 

@@ -10,9 +10,9 @@ from random import Random
 
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.targets.machine import Device, Link, Topology, both_ways
-from fuel_passes.plan.nodes import Node, Output, Source
-from fuel_passes.plan.placement import total_ns
-from fuel_passes.plan.topology import validated
+from fuel_passes.planning.nodes import Node, Output, Source
+from fuel_passes.planning.placement import total_ns
+from fuel_passes.planning.topology import validated
 
 NUMPY = TargetAttr.of("cpu", "numpy")
 NAMES = ("cpu", "cuda:0", "vulkan:0", "cuda:1")

@@ -10,12 +10,12 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.context import parse_module
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import RunOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
-from fuel_lowering.kernels import LoweredRun
 from fuel_lowering.numpy.lower import load
 from fuel_lowering.numpy.support import Pool, quiet_context
+from fuel_lowering.runs.lowered import LoweredRun
 
 
 def runs_of(module: ModuleOp) -> list[RunOp]:

@@ -20,12 +20,12 @@ from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import IndexOutOfRange
+from fuel_dialect.interpreter.evaluate import evaluate_op
 from fuel_dialect.ops.control import BranchOp, RunOp, YieldOp
 from fuel_dialect.ops.memory import CopyOp, WeightOp
-from fuel_dialect.reference.interpreter import evaluate_op
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.traits import Leaf
-from fuel_lowering.kernels import Buffer, DeviceRun
+from fuel_lowering.runs.lowered import Buffer, DeviceRun
 
 GUARD = 256
 UNTOUCHED = 0xA5
@@ -197,7 +197,7 @@ def _kompute() -> tuple[Launcher, Callable[[RunOp, str], DeviceRun]]:
 def vulkan_driver() -> Any:
     """The driver that all tests of a process share."""
     from fuel_dialect.attributes import DeviceAttr
-    from fuel_runtime.devices.vulkan import open_vulkan
+    from fuel_runtime.devices.vulkan.driver import open_vulkan
 
     return open_vulkan(DeviceAttr.of("vulkan:0"))
 

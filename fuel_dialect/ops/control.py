@@ -85,7 +85,7 @@ class RegionOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from fuel_dialect.canonicalization import region_patterns
+        from fuel_dialect.canonicalization.regions import region_patterns
 
         return region_patterns(cls)
 

@@ -56,7 +56,7 @@ class ShapeOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from fuel_dialect.merge_views import view_patterns
+        from fuel_dialect.canonicalization.merge_views import view_patterns
 
         return view_patterns(cls)
 

@@ -14,9 +14,9 @@ from xdsl.ir import Attribute
 
 from fuel_dialect.attributes import BytesAttr
 from fuel_dialect.errors import FuelError
+from fuel_dialect.interpreter.evaluate import evaluate_op
 from fuel_dialect.ops.base import FOLD_LIMIT, AnyTensor, ConstOp, FuelOp, tensor, tensor_type
 from fuel_dialect.reference.constants import attribute, elements
-from fuel_dialect.reference.interpreter import evaluate_op
 from fuel_dialect.traits import Elementwise, FreeWhenContiguous, ViewOp
 
 SMALL = 64

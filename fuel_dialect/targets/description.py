@@ -4,7 +4,7 @@ What a target can run and at what cost, as data. One module of this package desc
 
 A target makes its kernels in one way or more, its *sources*: library calls, generated loops.
 Nothing here is probed: the numbers are typical of the hardware class, so that a plan made from them
-is the same on every machine. What decides from them lives in `fuel_passes.plan`.
+is the same on every machine. What decides from them lives in `fuel_passes.planning`.
 """
 
 from __future__ import annotations

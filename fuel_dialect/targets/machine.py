@@ -2,7 +2,7 @@
 """
 A machine as data: its devices, what serves them, and what lies between them.
 
-Nothing here is probed and nothing here decides; `fuel_passes.plan.topology` reads, checks and
+Nothing here is probed and nothing here decides; `fuel_passes.planning.topology` reads, checks and
 prices a `Topology`, and `presets` holds those that have a name.
 """
 

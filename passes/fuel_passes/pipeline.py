@@ -12,27 +12,27 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from fuel_passes.bake_variants import BakeVariantsPass
-from fuel_passes.collector import paused_collector
-from fuel_passes.converge import ConvergePass
-from fuel_passes.decompose import DecomposePass
-from fuel_passes.find_paths import FindPathsPass
-from fuel_passes.fork_placements import ForkPlacementsPass
-from fuel_passes.fork_variants import ForkVariantsPass
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.form_runs import FormRunsPass, Granularity
-from fuel_passes.insert_contiguous import InsertContiguousPass
-from fuel_passes.insert_copies import InsertCopiesPass
-from fuel_passes.order import OrderPass
-from fuel_passes.order_runs import OrderRunsPass
-from fuel_passes.plan.measurements import MeasurementSource
-from fuel_passes.plan_pass import PlanPass
-from fuel_passes.plugins import Step
-from fuel_passes.promote_dtypes import PromoteDtypesPass
-from fuel_passes.recognize import RecognizePass
-from fuel_passes.reuse_buffers import ReuseBuffersPass
-from fuel_passes.simplify import SimplifyAfter, SimplifyPass
-from fuel_passes.strip_plan import StripPlanPass
+from fuel_passes.finishing.form_runs import FormRunsPass, Granularity
+from fuel_passes.finishing.insert_contiguous import InsertContiguousPass
+from fuel_passes.finishing.insert_copies import InsertCopiesPass
+from fuel_passes.finishing.order import OrderPass
+from fuel_passes.finishing.order_runs import OrderRunsPass
+from fuel_passes.finishing.reuse_buffers import ReuseBuffersPass
+from fuel_passes.forking.bake_variants import BakeVariantsPass
+from fuel_passes.forking.collector import paused_collector
+from fuel_passes.forking.converge import ConvergePass
+from fuel_passes.forking.find_paths import FindPathsPass
+from fuel_passes.forking.fork_placements import ForkPlacementsPass
+from fuel_passes.forking.fork_variants import ForkVariantsPass
+from fuel_passes.forking.plugins import Step
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.decompose import DecomposePass
+from fuel_passes.legalize.promote_dtypes import PromoteDtypesPass
+from fuel_passes.legalize.recognize import RecognizePass
+from fuel_passes.legalize.simplify import SimplifyAfter, SimplifyPass
+from fuel_passes.legalize.strip_plan import StripPlanPass
+from fuel_passes.planning.measurements import MeasurementSource
+from fuel_passes.planning.plan import PlanPass
 from fuel_passes.walk import check_decisions
 
 Variants = Literal["bake", "keep"]

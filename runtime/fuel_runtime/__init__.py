@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fuel_runtime.array_files import load_arrays, save_arrays
+    from fuel_runtime.call.report import Report
+    from fuel_runtime.call.state import State
+    from fuel_runtime.compile.executable import Executable
+    from fuel_runtime.compile.session import Session
     from fuel_runtime.devices import open_devices
     from fuel_runtime.devices.arrays import DeviceArray
-    from fuel_runtime.executable import Executable
-    from fuel_runtime.report import Report
-    from fuel_runtime.session import Session
-    from fuel_runtime.state import State
-    from fuel_runtime.weights import load_arrays, save_arrays
 
 __all__ = [
     "DeviceArray",
@@ -28,13 +28,13 @@ __all__ = [
 
 _HOME = {
     "DeviceArray": "fuel_runtime.devices.arrays",
-    "Executable": "fuel_runtime.executable",
-    "Report": "fuel_runtime.report",
-    "Session": "fuel_runtime.session",
-    "State": "fuel_runtime.state",
-    "load_arrays": "fuel_runtime.weights",
+    "Executable": "fuel_runtime.compile.executable",
+    "Report": "fuel_runtime.call.report",
+    "Session": "fuel_runtime.compile.session",
+    "State": "fuel_runtime.call.state",
+    "load_arrays": "fuel_runtime.array_files",
     "open_devices": "fuel_runtime.devices",
-    "save_arrays": "fuel_runtime.weights",
+    "save_arrays": "fuel_runtime.array_files",
 }
 
 

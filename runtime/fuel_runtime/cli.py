@@ -23,17 +23,17 @@ from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_passes.options import MOST_DIGITS, add_flags, changed, given, whole_number
-from fuel_runtime.arguments import STATE, Port, Signature, Value, bind, describe
-from fuel_runtime.session import Session, find_function
-from fuel_runtime.weights import check_storable, load_arrays, save_arrays
+from fuel_runtime.array_files import check_storable, load_arrays, save_arrays
+from fuel_runtime.call.arguments import STATE, Port, Signature, Value, bind, describe
+from fuel_runtime.compile.session import Session, find_function
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from fuel_runtime.arguments import Array
-    from fuel_runtime.executable import Executable
-    from fuel_runtime.report import Report
-    from fuel_runtime.state import State
+    from fuel_runtime.call.arguments import Array
+    from fuel_runtime.call.report import Report
+    from fuel_runtime.call.state import State
+    from fuel_runtime.compile.executable import Executable
 
 WHOLE = 64
 """Most elements of a result that is printed whole."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.graph import Graph, Tensor
+from fuel_dialect.builder.graph import Graph, Tensor
 from fuel_dialect.targets.description import DtypeRates
 from fuel_dialect.targets.machine import Rates
 
@@ -141,7 +141,7 @@ def _time_ns(
     threads: int | None = None,
 ) -> int:
     """The least time of some calls of a program of two operands, 1 the first and 0 the second."""
-    from fuel_runtime.session import Session
+    from fuel_runtime.compile.session import Session
 
     graph = Graph()
     x, y = (graph.input(tuple(shape), dtype, name=name) for name in "xy")

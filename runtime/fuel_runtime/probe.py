@@ -30,8 +30,8 @@ from fuel_dialect.targets.machine import (
     both_ways,
 )
 from fuel_dialect.targets.presets import CARDS
-from fuel_passes.plan.topology import preset, validated
-from fuel_passes.plan.topology_json import dump
+from fuel_passes.planning.topology import preset, validated
+from fuel_passes.planning.topology_json import dump
 from fuel_runtime.host_rates import host_rates
 
 FAILURE = 2

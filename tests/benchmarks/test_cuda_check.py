@@ -32,11 +32,11 @@ from outcomes import Allowed, Outcome, compared
 import faulty
 from fuel_dialect import knobs
 from fuel_dialect.attributes import DeviceAttr
-from fuel_lowering.kernels import DeviceKernel
+from fuel_lowering.runs.lowered import DeviceKernel
 from fuel_lowering.triton import compile as compiler
 from fuel_runtime import devices
-from fuel_runtime.devices import cuda
-from fuel_runtime.devices.emulated import EmulatedDriver
+from fuel_runtime.devices.cuda import driver as cuda
+from fuel_runtime.devices.emulated.driver import EmulatedDriver
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "cuda_check.py"

@@ -15,9 +15,9 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from fuel_dialect import dtypes
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import IndexOutOfRange
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
 from ops_on_arrays import floats, same_bits
 

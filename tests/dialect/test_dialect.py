@@ -11,9 +11,9 @@ from xdsl.irdl import IRDLOperation
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
 
 from fuel_dialect.dialect import CATEGORIES, OPS, Fuel
+from fuel_dialect.interpreter.evaluate import FUNCTIONS, REGIONS
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import RegionOp
-from fuel_dialect.reference.interpreter import FUNCTIONS, REGIONS
 from fuel_dialect.traits import Elementwise, Leaf, Reduction, RowWise, Transfer, ViewOp
 
 FILECHECK = Path(__file__).parents[2] / "filecheck" / "dialect"

@@ -16,7 +16,7 @@ import fuel_dialect as fuel
 from fuel_dialect import errors
 from fuel_dialect.context import parse_module
 from fuel_dialect.dtypes import TABLE
-from fuel_dialect.reference.interpreter import evaluate
+from fuel_dialect.interpreter.evaluate import evaluate
 
 
 def f32(values):

@@ -15,8 +15,8 @@ from xdsl.dialects.func import FuncOp
 
 import fuel_dialect as fuel
 from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp
-from fuel_dialect.reference.interpreter import evaluate
 
 X = np.array([-1.0, 2.0], np.float32)
 

@@ -22,9 +22,9 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 
 import fuel_dialect as fuel
 from fuel_dialect import dtypes
+from fuel_dialect.builder.promotion import promote, weak
 from fuel_dialect.context import make_context
-from fuel_dialect.promotion import promote, weak
-from fuel_dialect.reference.interpreter import evaluate
+from fuel_dialect.interpreter.evaluate import evaluate
 
 NUMPY_FLOATS = ("f16", "f32", "f64")
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from xdsl.dialects.func import FuncOp
 
 import fuel_dialect as fuel
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import ScanOp
-from fuel_dialect.reference.interpreter import evaluate
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import pytest
 import fuel_dialect as fuel
 from fuel_dialect.dialect import OPS
 from fuel_dialect.dtypes import TABLE
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import LeafOp
 from fuel_dialect.ops.control import RegionOp, ScanYieldOp, YieldOp
 from fuel_dialect.ops.elementwise import FILLABLE
-from fuel_dialect.reference.interpreter import evaluate
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import ArgumentError, DecisionError, IndexOutOfRange, WeightError
-from fuel_dialect.reference.interpreter import evaluate
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.reference.precision import Array
 
 NESTED = """

@@ -20,9 +20,9 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from fuel_dialect import dtypes
 from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.state import donations
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Executable, Session

@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import FloatAttr, ModuleOp, f64
 
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import LoweringError, WeightError
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops import elementwise
 from fuel_dialect.ops.base import tensor
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_lowering.numpy import tiles
 from fuel_lowering.numpy.lower import lower_run
 from fuel_lowering.numpy.support import Pool

@@ -23,19 +23,19 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import IndexOutOfRange, LoweringError
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops import elementwise, linear_algebra, reduction
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, YieldOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.kompute import DESCRIPTION
 from fuel_dialect.targets.machine import Device, Topology, both_ways
 from fuel_dialect.traits import AlongAxesOp, Elementwise, Movement, RowWise
 from fuel_lowering.kompute.lower import lower_run
 from fuel_lowering.kompute.tuning import TUNINGS, DeviceType
+from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.topology import STAMP, attribute_of
-from fuel_passes.strip_plan import StripPlanPass
+from fuel_passes.planning.topology import STAMP, attribute_of
 from fuel_passes.walk import functions
 from op_modules import around, run_in, tolerance, types_of
 from op_samples import CASES, COMPUTING, Sample, ordinary, samples_of, values

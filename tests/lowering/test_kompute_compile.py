@@ -12,10 +12,10 @@ import pytest
 
 from fuel_dialect.errors import LoweringError
 from fuel_lowering import cache
-from fuel_lowering.kernels import DeviceKernel, Parameter
 from fuel_lowering.kompute import compile as compiling
 from fuel_lowering.kompute.compile import compile_all, compile_kernel, find
 from fuel_lowering.kompute.spirv import facts_of
+from fuel_lowering.runs.lowered import DeviceKernel, Parameter
 
 DOUBLE = """#version 450
 layout(local_size_x = 64, local_size_y = 2) in;

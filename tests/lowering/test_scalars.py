@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fuel_lowering.kompute import language as kompute
-from fuel_lowering.scalars import PRIMITIVES, REGISTERS, Language
+from fuel_lowering.scalars.rules import PRIMITIVES, REGISTERS, Language
 from fuel_lowering.triton import language as triton
 
 LANGUAGES = {

@@ -30,11 +30,11 @@ from agreement import main
 from fuel_dialect import dtypes
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import IndexOutOfRange
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops import indexing
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import ScanOp
 from fuel_dialect.ops.memory import WeightOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.description import description_of
 from fuel_passes.pipeline import OptimizePass

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from fuel_dialect.builder.graph import Graph, Tensor
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import IndexOutOfRange
-from fuel_dialect.graph import Graph, Tensor
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.control import RunOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.reference.precision import Array
 from fuel_lowering.numpy import tiles
 from fuel_lowering.numpy.lower import lower_run

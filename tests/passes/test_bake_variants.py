@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 from agreement import TakeForks, assert_close, main, names, run
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp
-from fuel_dialect.reference.interpreter import evaluate
-from fuel_passes.bake_variants import BakeVariantsPass
-from fuel_passes.fork_variants import ForkVariantsPass
-from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.forking.bake_variants import BakeVariantsPass
+from fuel_passes.forking.fork_variants import ForkVariantsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
 from programs import Program, programs
 
 CONTEXT = make_context()
@@ -160,8 +160,8 @@ def test_random_programs_keep_their_values(program: Program, within: float):
     want = run(program)
     FormKernelsPass().apply(CONTEXT, program.module)
     with (
-        patch("fuel_passes.fork_variants.is_tiled", lambda elements, target: True),
-        patch("fuel_passes.fork_variants.arms_left", lambda function: 1_000),
+        patch("fuel_passes.forking.fork_variants.is_tiled", lambda elements, target: True),
+        patch("fuel_passes.forking.fork_variants.arms_left", lambda function: 1_000),
     ):
         ForkVariantsPass(reach=1_000_000).apply(CONTEXT, program.module)
     bake(program.module, within)

@@ -14,10 +14,10 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import KernelSource, description_of
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.plan.filters import FilterRejected, Requirement, sift
-from fuel_passes.plan.frontier import KEEP_PER_DEVICE, Entry, dominates, frontier, ranked
-from fuel_passes.plan.measurements import key_of, shape_class
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.planning.filters import FilterRejected, Requirement, sift
+from fuel_passes.planning.frontier import KEEP_PER_DEVICE, Entry, dominates, frontier, ranked
+from fuel_passes.planning.measurements import key_of, shape_class
 
 CUDA = TargetAttr.of("cuda:0", "triton")
 

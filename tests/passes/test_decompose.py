@@ -17,11 +17,11 @@ from agreement import assert_close, main, names, run
 from fuel_dialect.context import make_context
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.traits import DecomposableOp
-from fuel_passes.decompose import DecomposePass
+from fuel_passes.legalize.decompose import DecomposePass
 from programs import Program, programs
 
 CONTEXT = make_context()
@@ -39,7 +39,7 @@ def decompose(module: ModuleOp, *ops: str) -> ModuleOp:
 def numpy_without(*ops: str) -> Iterator[None]:
     """A NumPy target that lacks kernels."""
     lacking = replace(DESCRIPTION, lacks=frozenset(ops))
-    with patch("fuel_passes.plan.topology.description_of", lambda backend: lacking):
+    with patch("fuel_passes.planning.topology.description_of", lambda backend: lacking):
         yield
 
 

@@ -15,20 +15,20 @@ from xdsl.dialects.builtin import ModuleOp
 
 from agreement import main as program
 from fuel_dialect.context import parse_module
-from fuel_passes.explain import Explanation, explain, main
-from fuel_passes.explain.colours import NOWHERE, colour_of, tint
-from fuel_passes.explain.drawing import details as lines_of
-from fuel_passes.explain.drawing import to_svg
-from fuel_passes.explain.layout import lay_out, run_width
-from fuel_passes.explain.page import to_html
-from fuel_passes.explain.reports import (
+from fuel_explain import Explanation, explain, main
+from fuel_explain.colours import NOWHERE, colour_of, tint
+from fuel_explain.drawing import details as lines_of
+from fuel_explain.drawing import to_svg
+from fuel_explain.layout import lay_out, run_width
+from fuel_explain.page import to_html
+from fuel_explain.reports import (
     BodyReport,
     BranchReport,
     RunReport,
     TransferReport,
     ValueReport,
 )
-from fuel_passes.explain.text import show_bytes, show_ns
+from fuel_explain.text import show_bytes, show_ns
 from fuel_passes.pipeline import OptimizePass
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from agreement import main as program
 from fuel_dialect.context import parse_module
-from fuel_passes.explain import explain, main
+from fuel_explain import explain, main
 from fuel_passes.pipeline import OptimizePass
 
 NESTED = Path(__file__).parents[2] / "examples" / "nested_branch.mlir"

@@ -17,15 +17,15 @@ from agreement import TakeForks, assert_close, assert_equal, main, names, run
 from fuel_dialect.attributes import ArmAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp, KernelOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.traits import Leaf
-from fuel_passes import fork_variants
-from fuel_passes.fork_variants import ForkVariantsPass
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.simplify import SimplifyPass
-from fuel_passes.strip_plan import StripPlanPass
+from fuel_passes.forking import fork_variants
+from fuel_passes.forking.fork_variants import ForkVariantsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.simplify import SimplifyPass
+from fuel_passes.legalize.strip_plan import StripPlanPass
 from programs import Program, programs
 
 CONTEXT = make_context()
@@ -40,7 +40,7 @@ def no_limits() -> Iterator[None]:
     """Fork also tiny kernels, and all of them."""
     tiny = replace(DESCRIPTION, tile=0)
     with (
-        patch("fuel_passes.plan.topology.description_of", lambda backend: tiny),
+        patch("fuel_passes.planning.topology.description_of", lambda backend: tiny),
         patch.object(fork_variants, "arms_left", lambda function: 1_000),
     ):
         yield
@@ -307,7 +307,7 @@ def test_arm_0_is_the_program_unless_asked_otherwise():
     )
     other = module.clone()
     with (
-        patch("fuel_passes.plan.topology.description_of", lambda backend: cheap),
+        patch("fuel_passes.planning.topology.description_of", lambda backend: cheap),
         patch("fuel_dialect.ops.normalization.SoftmaxLastDimOp.WEIGHT", 50),
     ):
         fork(module)

@@ -14,20 +14,20 @@ from xdsl.dialects.builtin import ModuleOp
 from agreement import assert_close
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.shape import FlipOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.targets.description import Strides, TargetDescription
 from fuel_dialect.targets.machine import Rates, Topology
 from fuel_dialect.targets.numpy import DESCRIPTION
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.form_runs import FormRunsPass
-from fuel_passes.insert_contiguous import InsertContiguousPass
+from fuel_passes.finishing.form_runs import FormRunsPass
+from fuel_passes.finishing.insert_contiguous import InsertContiguousPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.prices import kernel_ns
-from fuel_passes.plan.strides import unreadable
-from fuel_passes.plan.topology import PRESETS, STAMP, attribute_of, target_description
-from fuel_passes.strip_plan import StripPlanPass
+from fuel_passes.planning.prices import kernel_ns
+from fuel_passes.planning.strides import unreadable
+from fuel_passes.planning.topology import PRESETS, STAMP, attribute_of, target_description
 from fuel_runtime import Session
 from programs import Program, programs
 

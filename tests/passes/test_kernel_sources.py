@@ -13,17 +13,17 @@ from xdsl.dialects.builtin import ModuleOp
 from agreement import assert_close, main, run
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.targets.description import KernelSource, TargetDescription
-from fuel_passes.explain import explain
-from fuel_passes.fork_variants import ForkVariantsPass
-from fuel_passes.form_kernels import FormKernelsPass
+from fuel_explain import explain
+from fuel_passes.forking.fork_variants import ForkVariantsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.candidates import Candidate, candidates_for
-from fuel_passes.plan.topology import PRESETS
-from fuel_passes.plan_pass import PlanPass
-from fuel_passes.strip_plan import StripPlanPass
+from fuel_passes.planning.candidates import Candidate, candidates_for
+from fuel_passes.planning.plan import PlanPass
+from fuel_passes.planning.topology import PRESETS
 from machines import sources
 from programs import Program, programs
 
@@ -283,7 +283,7 @@ def unpriced(kernel: KernelOp, target: TargetDescription, source: KernelSource) 
 
 
 def test_what_has_no_price_never_wins_but_serves_where_it_is_wanted():
-    with patch("fuel_passes.plan.candidates.source_ns", unpriced):
+    with patch("fuel_passes.planning.candidates.source_ns", unpriced):
         module = formed()
         PlanPass(topology="cpu+vulkan").apply(CONTEXT, module)
         assert [k.target for k in kernels(module)] == [None]

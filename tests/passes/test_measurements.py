@@ -17,13 +17,20 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import KernelOp
-from fuel_passes.fork_variants import ForkVariantsPass
-from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.forking.fork_variants import ForkVariantsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.candidates import candidates_for, measurement_key
-from fuel_passes.plan.measurements import MeasurementKey, Measurements, dump, key_of, parse, read
-from fuel_passes.plan.topology import PRESETS
-from fuel_passes.plan_pass import PlanPass
+from fuel_passes.planning.candidates import candidates_for, measurement_key
+from fuel_passes.planning.measurements import (
+    MeasurementKey,
+    Measurements,
+    dump,
+    key_of,
+    parse,
+    read,
+)
+from fuel_passes.planning.plan import PlanPass
+from fuel_passes.planning.topology import PRESETS
 from machines import sources
 
 CONTEXT = make_context()

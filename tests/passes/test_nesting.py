@@ -15,8 +15,8 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import tensor
 from fuel_dialect.ops.control import BranchOp, ScanOp, ScanYieldOp, YieldOp
 from fuel_dialect.ops.elementwise import ExpOp, NegOp
-from fuel_passes.explain.build import explain
-from fuel_passes.explain.page import to_html
+from fuel_explain.build import explain
+from fuel_explain.page import to_html
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.walk import MOST_NESTED
 from fuel_runtime import Session

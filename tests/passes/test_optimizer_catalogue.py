@@ -25,24 +25,24 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import NoBackendForOp, TopologyChanged
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.elementwise import CastOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.memory import CopyOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.targets.description import TargetDescription, description_of
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
-from fuel_passes.converge import ConvergePass
-from fuel_passes.explain import explain
-from fuel_passes.explain.reports import BranchReport, RunReport
-from fuel_passes.fork_placements import ForkPlacementsPass
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.insert_copies import InsertCopiesPass
+from fuel_explain import explain
+from fuel_explain.reports import BranchReport, RunReport
+from fuel_passes.finishing.insert_copies import InsertCopiesPass
+from fuel_passes.forking.converge import ConvergePass
+from fuel_passes.forking.fork_placements import ForkPlacementsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.promote_dtypes import PromoteDtypesPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.topology import generation
-from fuel_passes.plan_pass import PlanPass
-from fuel_passes.promote_dtypes import PromoteDtypesPass
+from fuel_passes.planning.plan import PlanPass
+from fuel_passes.planning.topology import generation
 from fuel_passes.walk import branches, functions
 from machines import stamp
 
@@ -120,7 +120,7 @@ def described(name: str) -> TargetDescription:
 def with_mixed(monkeypatch: pytest.MonkeyPatch, *backends: str) -> None:
     """Give some targets the kernels whose operands differ in dtype."""
     monkeypatch.setattr(
-        "fuel_passes.plan.topology.description_of",
+        "fuel_passes.planning.topology.description_of",
         lambda name: replace(described(name), mixed_floats=name in backends),
     )
 
@@ -351,7 +351,7 @@ def test_lockstep_runs_pathfinder_before_dependent_optimizer():
 
 def test_optimize_graph_fails_fast_on_missing_binding(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "fuel_passes.plan.topology.description_of",
+        "fuel_passes.planning.topology.description_of",
         lambda backend: replace(described(backend), dtypes=(), by_dtype=()),
     )
     machine = replace(ONE_WINS, name="empty")
@@ -477,7 +477,7 @@ def test_h11_casts_are_not_mended_by_casts(monkeypatch: pytest.MonkeyPatch):
     PromoteDtypesPass().apply(CONTEXT, module)
     assert str(module) == before
     monkeypatch.setattr(
-        "fuel_passes.plan.topology.description_of",
+        "fuel_passes.planning.topology.description_of",
         lambda name: replace(described(name), lacks=frozenset({"cast"})),
     )
     with pytest.raises(NoBackendForOp, match="cast"):

@@ -17,18 +17,18 @@ import fuel_dialect as fuel
 from fuel_dialect import plugins
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelError, NoBackendForOp
+from fuel_dialect.interpreter import evaluate as interpreter
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor, FuelOp, Properties, int_value, integer
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.elementwise import UnaryOp
-from fuel_dialect.reference import interpreter
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.targets.numpy import DESCRIPTION
-from fuel_lowering.numpy import builder
-from fuel_lowering.numpy.builder import Builder
+from fuel_lowering.numpy import writer as builder
 from fuel_lowering.numpy.steps import Recipe
 from fuel_lowering.numpy.values import Ref, whole
+from fuel_lowering.numpy.writer import Builder
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.prices import op_ns
+from fuel_passes.planning.prices import op_ns
 from fuel_runtime import Session
 
 Array = np.ndarray[Any, Any]

@@ -21,9 +21,9 @@ from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.traits import Leaf, Transfer, ViewOp
-from fuel_passes.form_kernels import FormKernelsPass, form_kernels
-from fuel_passes.form_runs import FormRunsPass
-from fuel_passes.groups import Caps
+from fuel_passes.finishing.form_runs import FormRunsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass, form_kernels
+from fuel_passes.forming.groups import Caps
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.walk import plan_blocks
 from programs import Program, programs

@@ -16,8 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuel_dialect.errors import FuelPassError
-from fuel_passes.plan.nodes import Node, Output, Source
-from fuel_passes.plan.placement import EXACT_LIMIT, Assigned, Placement, place, total_ns, unchanged
+from fuel_passes.planning.nodes import Node, Output, Source
+from fuel_passes.planning.placement import (
+    EXACT_LIMIT,
+    Assigned,
+    Placement,
+    place,
+    total_ns,
+    unchanged,
+)
 from placements import NAMES, Problem, agrees, cost, flat, linked, problem, stays, ways
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -18,17 +18,17 @@ from fuel_dialect.errors import FuelPassError, NoBackendForOp, TopologyChanged
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_dialect.universe import FUEL_UNIVERSE
-from fuel_passes.converge import ConvergePass, superfluous
-from fuel_passes.dropped import dropped
-from fuel_passes.explain.build import explain
-from fuel_passes.find_paths import FindPathsPass
-from fuel_passes.fork_placements import ForkPlacementsPass, footprint
-from fuel_passes.fork_variants import ForkVariantsPass
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.insert_copies import InsertCopiesPass
+from fuel_explain.build import explain
+from fuel_passes.finishing.insert_copies import InsertCopiesPass
+from fuel_passes.forking.converge import ConvergePass, superfluous
+from fuel_passes.forking.dropped import dropped
+from fuel_passes.forking.find_paths import FindPathsPass
+from fuel_passes.forking.fork_placements import ForkPlacementsPass, footprint
+from fuel_passes.forking.fork_variants import ForkVariantsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan_pass import PlanPass
-from fuel_passes.strip_plan import StripPlanPass
+from fuel_passes.planning.plan import PlanPass
 from fuel_passes.walk import functions
 from machines import sources, stamp
 
@@ -257,7 +257,7 @@ def test_pathfinders_are_refused_a_plan_for_another_topology(monkeypatch: pytest
     module = stamp(main(f"%x: {B}", B, CHAIN), machine())
     planned(module)
     plugin = SimpleNamespace(load_as=lambda kind: None)
-    monkeypatch.setattr("fuel_passes.find_paths.found", lambda group: [plugin])
+    monkeypatch.setattr("fuel_passes.forking.find_paths.found", lambda group: [plugin])
     with pytest.raises(TopologyChanged):
         FindPathsPass("fuel-fork-placements", topology="cpu").apply(CONTEXT, module)
 

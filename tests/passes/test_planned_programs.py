@@ -14,7 +14,7 @@ from agreement import assert_close, decisions, run
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.targets.machine import Topology
-from fuel_passes.fork_placements import ForkPlacementsPass
+from fuel_passes.forking.fork_placements import ForkPlacementsPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.walk import functions
 from machines import Walk, machines, placed_programs, stamp
@@ -74,9 +74,9 @@ def test_with_as_many_decisions_as_there_can_be_too(
 ) -> None:
     """Variants in placements in a person's branches: what the gate would never let through."""
     with (
-        patch("fuel_passes.fork_variants.is_tiled", lambda elements, target: True),
-        patch("fuel_passes.fork_variants.arms_left", lambda function: 1_000),
-        patch("fuel_passes.converge.arms_left", lambda function: 1_000),
+        patch("fuel_passes.forking.fork_variants.is_tiled", lambda elements, target: True),
+        patch("fuel_passes.forking.fork_variants.arms_left", lambda function: 1_000),
+        patch("fuel_passes.forking.converge.arms_left", lambda function: 1_000),
         patch("fuel_passes.pipeline.ForkPlacementsPass", partial(ForkPlacementsPass, reach=1e9)),
     ):
         check(case, pipeline, data)

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from agreement import main
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.branches import BACKENDS
+from fuel_dialect.builder.branch import BACKENDS
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.ops.control import KernelOp, RunOp
@@ -30,19 +30,19 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.targets.numpy import DESCRIPTION
-from fuel_passes.explain import explain
-from fuel_passes.explain.reports import FunctionReport
-from fuel_passes.form_kernels import FormKernelsPass
+from fuel_explain import explain
+from fuel_explain.reports import FunctionReport
+from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.candidates import candidates_for, measurement_key
-from fuel_passes.plan.filters import FilterRejected, Requirement, bit_stable, sift, strided
-from fuel_passes.plan.frontier import Entry, frontier, ranked
-from fuel_passes.plan.measurements import MeasurementKey, Measurements, key_of
-from fuel_passes.plan.nodes import Node, Source
-from fuel_passes.plan.placement import Placement, place
-from fuel_passes.plan.prices import Work, duration
-from fuel_passes.plan.topology import PRESETS, validated
-from fuel_passes.plan_pass import PlanPass
+from fuel_passes.planning.candidates import candidates_for, measurement_key
+from fuel_passes.planning.filters import FilterRejected, Requirement, bit_stable, sift, strided
+from fuel_passes.planning.frontier import Entry, frontier, ranked
+from fuel_passes.planning.measurements import MeasurementKey, Measurements, key_of
+from fuel_passes.planning.nodes import Node, Source
+from fuel_passes.planning.placement import Placement, place
+from fuel_passes.planning.plan import PlanPass
+from fuel_passes.planning.prices import Work, duration
+from fuel_passes.planning.topology import PRESETS, validated
 from placements import flat, linked
 
 X, Y = Source("x", "cpu"), Source("y", "cpu")
@@ -125,7 +125,7 @@ LACKING = replace(DESCRIPTION, lacks=frozenset({"matmul"}), dtypes=("f32", "i1")
 def no_matmul() -> Iterator[None]:
     """Targets without a matmul."""
     with patch(
-        "fuel_passes.plan.topology.description_of", lambda name: replace(LACKING, name=name)
+        "fuel_passes.planning.topology.description_of", lambda name: replace(LACKING, name=name)
     ):
         yield
 

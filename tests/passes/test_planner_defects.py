@@ -18,14 +18,14 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.presets import PRESETS
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.plan.frontier import Entry, ranked
-from fuel_passes.plan.measurements import key_of
-from fuel_passes.plan.nodes import Node, Output, Source
-from fuel_passes.plan.placement import Assigned, place
-from fuel_passes.plan.prices import kernel_ns
-from fuel_passes.plan.serving import sites
-from fuel_passes.plan.topology import target_description
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.planning.frontier import Entry, ranked
+from fuel_passes.planning.measurements import key_of
+from fuel_passes.planning.nodes import Node, Output, Source
+from fuel_passes.planning.placement import Assigned, place
+from fuel_passes.planning.prices import kernel_ns
+from fuel_passes.planning.serving import sites
+from fuel_passes.planning.topology import target_description
 from placements import flat, linked
 
 X = Source("x", "cpu")

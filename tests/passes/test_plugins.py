@@ -15,13 +15,13 @@ from fuel_dialect.errors import FuelPassError, PluginError
 from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.elementwise import ReluOp
 from fuel_dialect.targets.description import backends, description_of
-from fuel_passes.converge import ConvergePass
-from fuel_passes.find_paths import FindPathsPass
-from fuel_passes.fork_variants import ForkVariantsPass
-from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.forking.converge import ConvergePass
+from fuel_passes.forking.find_paths import FindPathsPass
+from fuel_passes.forking.fork_variants import ForkVariantsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.recognize import RecognizePass
+from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.recognize import RecognizePass
-from fuel_passes.strip_plan import StripPlanPass
 
 PROGRAM = """\
 func.func @main(%x: tensor<512x1024xf32>) -> tensor<512x1024xf32> {
@@ -58,7 +58,7 @@ from xdsl.pattern_rewriter import RewritePattern
 from fuel_dialect.attributes import ArmAttr
 from fuel_dialect.ops.control import BranchOp
 from fuel_dialect.ops.elementwise import AddOp, ReluOp
-from fuel_passes.plugins import Pathfinder, Pruner
+from fuel_passes.forking.plugins import Pathfinder, Pruner
 
 LOG = []
 

@@ -25,10 +25,10 @@ from fuel_dialect.targets.description import (
 )
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.traits import DecomposableOp
-from fuel_passes.fork_variants import way_of
-from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.forking.fork_variants import way_of
+from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.prices import kernel_ns, op_ns, ops_ns, price_of, size_of
+from fuel_passes.planning.prices import kernel_ns, op_ns, ops_ns, price_of, size_of
 from programs import Program, programs
 
 CONTEXT = make_context()

@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import ModuleOp
 from agreement import assert_close, main, names
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.elementwise import CastOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
-from fuel_dialect.reference.interpreter import evaluate
-from fuel_passes.promote_dtypes import PromoteDtypesPass
+from fuel_passes.legalize.promote_dtypes import PromoteDtypesPass
 
 CONTEXT = make_context()
 A, B, R = "tensor<2x3xf32>", "tensor<3x3xbf16>", "tensor<2x3xf32>"

@@ -11,9 +11,9 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from agreement import main, names
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import ProgramError
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.reference.interpreter import evaluate
-from fuel_passes.order import OrderPass
+from fuel_passes.finishing.order import OrderPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Session
 

@@ -16,9 +16,9 @@ from fuel_dialect.context import make_context
 from fuel_dialect.errors import TopologyChanged
 from fuel_dialect.targets.machine import Topology
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan import candidates
-from fuel_passes.plan.measurements import Measurements
-from fuel_passes.replan import Planned, optimize
+from fuel_passes.planning import candidates
+from fuel_passes.planning.measurements import Measurements
+from fuel_passes.planning.replan import Planned, optimize
 from fuel_passes.walk import functions
 from machines import Walk, machines, placed_programs
 from programs import Program

@@ -14,12 +14,12 @@ from xdsl.ir import OpOperands, SSAValue
 import fuel_dialect as fuel
 from agreement import main, names
 from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.shape import ConcatOp
-from fuel_dialect.reference.interpreter import evaluate
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.form_runs import FormRunsPass
-from fuel_passes.order_runs import OrderRunsPass, alternating
+from fuel_passes.finishing.form_runs import FormRunsPass
+from fuel_passes.finishing.order_runs import OrderRunsPass, alternating
+from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
 from work import growth
 

@@ -9,15 +9,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from agreement import assert_equal, main, names, run
 from fuel_dialect.context import make_context
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, SequenceOp
 from fuel_dialect.ops.memory import TransferOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.traits import Leaf
-from fuel_passes.form_kernels import FormKernelsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.simplify import SimplifyPass
+from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.simplify import SimplifyPass
-from fuel_passes.strip_plan import StripPlanPass
 from programs import Program, programs
 
 CONTEXT = make_context()

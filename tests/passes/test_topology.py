@@ -23,9 +23,9 @@ from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import BACKENDS, DtypeRates, Slowdown, description_of
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan import topology_json
-from fuel_passes.plan.serving import serves, sites
-from fuel_passes.plan.topology import (
+from fuel_passes.planning import topology_json
+from fuel_passes.planning.serving import serves, sites
+from fuel_passes.planning.topology import (
     PLAN,
     PRESETS,
     Device,

@@ -13,11 +13,11 @@ from agreement import assert_equal, main, names, run
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import ScanOp
 from fuel_dialect.ops.indexing import IndexingOp
-from fuel_dialect.reference.interpreter import evaluate
-from fuel_passes.unroll_scan import UnrollScanPass
+from fuel_passes.legalize.unroll_scan import UnrollScanPass
 from programs import Program, programs
 
 CONTEXT = make_context()

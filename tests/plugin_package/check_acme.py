@@ -15,15 +15,15 @@ from xdsl.dialects.builtin import ModuleOp
 import fuel_dialect as fuel
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import NoBackendForOp
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp
-from fuel_dialect.reference.interpreter import evaluate
-from fuel_passes.decompose import DecomposePass
-from fuel_passes.explain import explain
-from fuel_passes.find_paths import FindPathsPass
-from fuel_passes.form_kernels import FormKernelsPass
+from fuel_explain import explain
+from fuel_passes.forking.find_paths import FindPathsPass
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.decompose import DecomposePass
+from fuel_passes.legalize.recognize import RecognizePass
+from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.recognize import RecognizePass
-from fuel_passes.strip_plan import StripPlanPass
 from fuel_runtime import Session
 
 CHAIN = """\

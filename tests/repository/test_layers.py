@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "fuel_dialect": ROOT / "fuel_dialect",
     "fuel_passes": ROOT / "passes" / "fuel_passes",
+    "fuel_explain": ROOT / "passes" / "fuel_explain",
     "fuel_lowering": ROOT / "lowering" / "fuel_lowering",
     "fuel_runtime": ROOT / "runtime" / "fuel_runtime",
 }
@@ -62,7 +63,7 @@ def test_the_check_sees_lazy_and_type_checking_imports() -> None:
     source = (
         "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n"
-        "    import fuel_runtime.session\n"
+        "    import fuel_runtime.compile.session\n"
         "def f():\n"
         "    from fuel_lowering.numpy import lower\n"
         "    from fuel_dialect import dtypes\n"

@@ -60,10 +60,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(wheel, environment)
 
 
-def test_the_wheel_holds_the_four_packages_and_nothing_else(installed: Installed) -> None:
+def test_the_wheel_holds_the_packages_and_nothing_else(installed: Installed) -> None:
     names = zipfile.ZipFile(installed.wheel).namelist()
     top = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"fuel_dialect", "fuel_passes", "fuel_lowering", "fuel_runtime"}
+    assert top == {
+        "fuel_dialect",
+        "fuel_passes",
+        "fuel_explain",
+        "fuel_lowering",
+        "fuel_runtime",
+    }
     assert all(f"{package}/py.typed" in names for package in top)
     licences = {name.rpartition("/")[2] for name in names if "/licenses/" in name}
     assert licences == {"LICENSE-MIT", "LICENSE-APACHE"}

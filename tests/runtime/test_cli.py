@@ -179,7 +179,9 @@ def test_the_report_comes_before_the_results(run: Run) -> None:
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices of tests in place of those of this machine."""
-    monkeypatch.setattr("fuel_runtime.session.open_devices", partial(open_devices, kinds=KINDS))
+    monkeypatch.setattr(
+        "fuel_runtime.compile.session.open_devices", partial(open_devices, kinds=KINDS)
+    )
 
 
 @pytest.mark.usefixtures("fakes")

@@ -28,9 +28,10 @@ from fuel_dialect.errors import (
     LoweringError,
     OutOfMemory,
 )
-from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
-from fuel_runtime.devices import cuda, emulated
+from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.cuda import driver as cuda
+from fuel_runtime.devices.emulated import driver as emulated
 from fuel_runtime.devices.interface import BoundLaunch, Driver
 from triton_kernels import ADD, HEAD, kernel
 

@@ -21,7 +21,7 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import ArgumentError
 from fuel_runtime import Session
 from fuel_runtime.devices.buffers import BufferDevice
-from fuel_runtime.devices.emulated import EmulatedDriver
+from fuel_runtime.devices.emulated.driver import EmulatedDriver
 
 X = np.arange(12, dtype="f4").reshape(3, 4)
 

@@ -413,4 +413,4 @@ def test_an_executable_presents_itself(affine: Executable) -> None:
     assert weakref.ref(affine)() is affine
     assert type(affine).__doc__ == Executable.__doc__
     assert str(inspect.signature(affine)) == "(*args: 'Any', **named: 'Any') -> 'tuple[Any, ...]'"
-    assert type(affine).__module__ == "fuel_runtime.executable"
+    assert type(affine).__module__ == "fuel_runtime.compile.executable"

@@ -13,7 +13,7 @@ import pytest
 from fake_cards import FakeCard
 from fake_cupy import FakeError, packed
 from fuel_dialect import knobs
-from fuel_runtime.devices.cuda import Recording
+from fuel_runtime.devices.cuda.driver import Recording
 from fuel_runtime.devices.interface import BoundLaunch
 from triton_kernels import kernel
 

@@ -15,8 +15,8 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.targets.description import DtypeRates
 from fuel_dialect.targets.machine import Device, Rates, Topology
 from fuel_dialect.targets.presets import PRESETS
-from fuel_passes.plan import topology_json
-from fuel_passes.plan.topology import path, resolve, target_description
+from fuel_passes.planning import topology_json
+from fuel_passes.planning.topology import path, resolve, target_description
 from fuel_runtime.host_rates import OTHERS, Sizes, host_rates
 from fuel_runtime.probe import ask, main, probe
 

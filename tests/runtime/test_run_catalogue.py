@@ -24,22 +24,22 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 
 from agreement import main
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.canonicalization import inline_arm
+from fuel_dialect.canonicalization.regions import inline_arm
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import DecisionError
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import CopyOp, MoveOp
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_dialect.targets.machine import Device, Link, Topology
 from fuel_dialect.traits import Leaf, Transfer
-from fuel_passes.converge import ConvergePass
-from fuel_passes.fork_variants import arms_left
-from fuel_passes.form_kernels import FormKernelsPass
-from fuel_passes.form_runs import FormRunsPass, Granularity
-from fuel_passes.order import OrderPass, direct_dependencies
-from fuel_passes.order_runs import OrderRunsPass
+from fuel_passes.finishing.form_runs import FormRunsPass, Granularity
+from fuel_passes.finishing.order import OrderPass, direct_dependencies
+from fuel_passes.finishing.order_runs import OrderRunsPass
+from fuel_passes.forking.converge import ConvergePass
+from fuel_passes.forking.fork_variants import arms_left
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.legalize.strip_plan import is_planned_branch
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.strip_plan import is_planned_branch
 from fuel_passes.walk import branches, functions
 from fuel_runtime import Session
 from machines import stamp

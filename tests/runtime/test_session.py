@@ -19,6 +19,7 @@ from xdsl.parser import Parser
 
 from fake_devices import fake
 from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.builder.graph import Graph
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import (
     ArgumentError,
@@ -33,18 +34,17 @@ from fuel_dialect.errors import (
     UnknownDevice,
     WeightError,
 )
-from fuel_dialect.graph import Graph
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.machine import Device
 from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.plan.candidates import measurement_key
-from fuel_passes.plan.measurements import Measurements
-from fuel_passes.plan.measurements import dump as dump_times
-from fuel_passes.plan.topology import STAMP, attribute_of
-from fuel_passes.plan.topology_json import dump
+from fuel_passes.planning.candidates import measurement_key
+from fuel_passes.planning.measurements import Measurements
+from fuel_passes.planning.measurements import dump as dump_times
+from fuel_passes.planning.topology import STAMP, attribute_of
+from fuel_passes.planning.topology_json import dump
 from fuel_runtime import Session
-from fuel_runtime.executable import Executable
+from fuel_runtime.compile.executable import Executable
 from machines import sources
 
 PROGRAM = """

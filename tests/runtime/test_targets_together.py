@@ -23,16 +23,16 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 
 from agreement import assert_close
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
+from fuel_dialect.builder.pins import takes_pin
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import IndexOutOfRange
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp
-from fuel_dialect.pins import takes_pin
-from fuel_dialect.reference.interpreter import evaluate
 from fuel_runtime import Session
 from fuel_runtime.cli import main as fuel_run
+from fuel_runtime.compile.session import find_function
 from fuel_runtime.devices.arrays import DeviceArray
-from fuel_runtime.session import find_function
 
 pytestmark = pytest.mark.needs_vulkan
 

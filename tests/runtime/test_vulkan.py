@@ -20,11 +20,12 @@ from fuel_dialect.attributes import DeviceAttr, TargetAttr
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
 from fuel_dialect.ops.control import RunOp
-from fuel_lowering.kernels import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
-from fuel_runtime.devices import vulkan, vulkan_facts
+from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.interface import BoundLaunch
-from fuel_runtime.devices.vulkan import Memory, VulkanDriver, open_vulkan
+from fuel_runtime.devices.vulkan.driver import Memory, VulkanDriver, open_vulkan
+from fuel_runtime.devices.vulkan import driver as vulkan
+from fuel_runtime.devices.vulkan import facts as vulkan_facts
 
 DEVICE = DeviceAttr.of("vulkan:0")
 MEBIBYTE = 1 << 20

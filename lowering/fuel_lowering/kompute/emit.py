@@ -8,16 +8,16 @@ from math import prod
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.forms import Form, MapForm, MatmulForm, PatchForm, RowForm, ScanForm
+from fuel_lowering.kernels.forms import Form, MapForm, MatmulForm, PatchForm, RowForm, ScanForm
 from fuel_lowering.kompute.map import emit_map
 from fuel_lowering.kompute.matmul import Matmul
 from fuel_lowering.kompute.patch import can_patch, emit_patch
 from fuel_lowering.kompute.rows import emit_rows
 from fuel_lowering.kompute.scan import emit_scan
-from fuel_lowering.kompute.shader import check_dtype
 from fuel_lowering.kompute.shared_matmul import SharedMatmul, fits
 from fuel_lowering.kompute.tuning import CPU, Tuning
-from fuel_lowering.runs import Emitted
+from fuel_lowering.kompute.writer import check_dtype
+from fuel_lowering.runs.launches import Emitted
 
 
 @dataclass(frozen=True)

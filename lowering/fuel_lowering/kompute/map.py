@@ -22,10 +22,10 @@ from fuel_dialect.ops.indexing import GatherOp, IndexingOp
 from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceRotatingOp
 from fuel_dialect.ops.shape import ConcatOp, int_tuple
 from fuel_dialect.traits import Elementwise, Movement
-from fuel_lowering.forms import Load, MapForm
-from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kernels.forms import Load, MapForm
+from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
 from fuel_lowering.kompute.outputs import Outputs
-from fuel_lowering.kompute.shader import (
+from fuel_lowering.kompute.writer import (
     QUAD,
     Memory,
     Shader,
@@ -36,8 +36,8 @@ from fuel_lowering.kompute.shader import (
     shape_text,
     write_memory,
 )
-from fuel_lowering.runs import CHECK, Emitted
-from fuel_lowering.scalars import Term
+from fuel_lowering.runs.launches import CHECK, Emitted
+from fuel_lowering.scalars.rules import Term
 
 LOCAL = 256
 """Invocations of a workgroup."""

@@ -17,11 +17,12 @@ from xdsl.ir import SSAValue
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_lowering.forms import Load, MatmulForm
-from fuel_lowering.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kernels.forms import Load, MatmulForm
+from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
 from fuel_lowering.kompute.language import TYPES, VECTORS
 from fuel_lowering.kompute.outputs import Outputs
-from fuel_lowering.kompute.shader import (
+from fuel_lowering.kompute.tuning import MOST_TRIPS
+from fuel_lowering.kompute.writer import (
     QUAD,
     Memory,
     Shader,
@@ -30,9 +31,8 @@ from fuel_lowering.kompute.shader import (
     read_memory,
     shape_text,
 )
-from fuel_lowering.kompute.tuning import MOST_TRIPS
-from fuel_lowering.runs import Emitted, EmittedLaunch
-from fuel_lowering.scalars import REGISTERS, Term
+from fuel_lowering.runs.launches import Emitted, EmittedLaunch
+from fuel_lowering.scalars.rules import REGISTERS, Term
 
 LOCAL = 64
 """Invocations of a workgroup whose tiles lie apart."""

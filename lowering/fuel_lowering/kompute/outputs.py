@@ -15,11 +15,11 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from fuel_dialect.ops.base import tensor_type
-from fuel_lowering.forms import Form
-from fuel_lowering.kernels import DeviceKernel
-from fuel_lowering.kompute.shader import QUAD, Memory, Shader, register_dtype, write_memory
-from fuel_lowering.runs import Emitted, EmittedLaunch
-from fuel_lowering.scalars import REGISTERS, Term
+from fuel_lowering.kernels.forms import Form
+from fuel_lowering.kompute.writer import QUAD, Memory, Shader, register_dtype, write_memory
+from fuel_lowering.runs.launches import Emitted, EmittedLaunch
+from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.scalars.rules import REGISTERS, Term
 
 LOCAL = 256
 """Invocations of a workgroup that packs."""

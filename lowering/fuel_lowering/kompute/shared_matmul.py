@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from math import prod
 
-from fuel_lowering.forms import MatmulForm
+from fuel_lowering.kernels.forms import MatmulForm
 from fuel_lowering.kompute.matmul import Matmul, Operand
-from fuel_lowering.kompute.shader import LANGUAGE, QUAD
 from fuel_lowering.kompute.tuning import MOST_TRIPS
+from fuel_lowering.kompute.writer import LANGUAGE, QUAD
 
 SIDE = 64
 """Rows and columns of a workgroup."""

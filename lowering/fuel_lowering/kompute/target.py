@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
 from fuel_lowering.kompute.lower import lower_run
-from fuel_lowering.printing import print_runs
+from fuel_lowering.runs.printing import print_runs
 
 
 @dataclass(frozen=True)

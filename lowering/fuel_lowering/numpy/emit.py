@@ -19,7 +19,6 @@ import numpy as np
 
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import AnyTensor
-from fuel_lowering.kernels import WeightUse
 from fuel_lowering.numpy.buffers import ALIGNMENT, Buffer, place
 from fuel_lowering.numpy.names import (
     NUMPY_FUNCTIONS,
@@ -33,6 +32,7 @@ from fuel_lowering.numpy.names import (
 )
 from fuel_lowering.numpy.results import is_remembered
 from fuel_lowering.numpy.values import CALL, MODULE, SCRATCH, Ref
+from fuel_lowering.runs.lowered import WeightUse
 
 INDENT = "    "
 WIDTH = 92

@@ -15,10 +15,10 @@ from fuel_dialect.layout import Layout
 from fuel_dialect.ops import indexing, linear_algebra, memory, normalization, reduction, shape
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.shape import int_tuple
-from fuel_lowering.numpy.builder import Builder, Rule
 from fuel_lowering.numpy.emit import bundle
 from fuel_lowering.numpy.steps import COPY, Recipe
 from fuel_lowering.numpy.values import Ref, whole
+from fuel_lowering.numpy.writer import Builder, Rule
 
 NOTHING = Recipe(())
 """For results without elements."""

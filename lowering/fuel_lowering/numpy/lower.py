@@ -18,16 +18,16 @@ from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.reference import memory
 from fuel_dialect.traits import Leaf
-from fuel_lowering.kernels import LoweredRun
 from fuel_lowering.numpy import support
-from fuel_lowering.numpy.builder import Builder, Rows
 from fuel_lowering.numpy.emit import Emitter
 from fuel_lowering.numpy.phases import write_phases, write_rows
 from fuel_lowering.numpy.rows import RowBuilder, rows_of
 from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, needed
 from fuel_lowering.numpy.tiles import cut, iteration_rows, write_tiles
 from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
-from fuel_lowering.reuse import taken_buffers
+from fuel_lowering.numpy.writer import Builder, Rows
+from fuel_lowering.runs.lowered import LoweredRun
+from fuel_lowering.runs.reuse import taken_buffers
 
 
 def lower_run(run: RunOp, entry: str, reuse: bool = True) -> LoweredRun:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from fuel_lowering.numpy.builder import Rows
 from fuel_lowering.numpy.emit import Emitter
 from fuel_lowering.numpy.steps import Place, Step, Straight, chains
 from fuel_lowering.numpy.tiles import Grid, cut, write_tiles
 from fuel_lowering.numpy.values import Ref
+from fuel_lowering.numpy.writer import Rows
 
 Phase = list[Step]
 

@@ -15,9 +15,9 @@ from fuel_dialect.ops import comparison
 from fuel_dialect.ops import elementwise as ops
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.reference.precision import is_float, scalar
-from fuel_lowering.numpy.builder import Builder, Rule, is_narrow
 from fuel_lowering.numpy.steps import Recipe, Temp
 from fuel_lowering.numpy.values import Ref
+from fuel_lowering.numpy.writer import Builder, Rule, is_narrow
 
 BOOL = np.dtype(np.bool_)
 

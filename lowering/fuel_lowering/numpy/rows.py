@@ -16,11 +16,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.traits import AlongAxesOp, Leaf
-from fuel_lowering.numpy.builder import Builder, Rows
 from fuel_lowering.numpy.emit import Emitter
 from fuel_lowering.numpy.steps import COPY
 from fuel_lowering.numpy.values import Ref, is_view, whole
-from fuel_passes.groups import keeps_order, spreads
+from fuel_lowering.numpy.writer import Builder, Rows
+from fuel_passes.forming.groups import keeps_order, spreads
 
 
 def rows_of(block: Block) -> Rows | None:

@@ -19,7 +19,6 @@ from fuel_dialect import dtypes
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import ScanOp
-from fuel_lowering.numpy.builder import Builder, Rule
 from fuel_lowering.numpy.steps import (
     Place,
     Recipe,
@@ -32,6 +31,7 @@ from fuel_lowering.numpy.steps import (
     needed,
 )
 from fuel_lowering.numpy.values import Ref, computed_like, whole
+from fuel_lowering.numpy.writer import Builder, Rule
 
 LOOP = Recipe(())
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from fuel_dialect.layout import Layout
 from fuel_lowering.numpy.buffers import Buffer
-from fuel_lowering.numpy.builder import Rows
 from fuel_lowering.numpy.emit import Emitter, bundle
 from fuel_lowering.numpy.steps import Place, Step, Straight
 from fuel_lowering.numpy.values import Ref
+from fuel_lowering.numpy.writer import Rows
 
 LARGE_TILE = 131_072
 SMALL_TILE = 65_536

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.forms import Form, MapForm, MatmulForm, PatchForm, RowForm, ScanForm
-from fuel_lowering.runs import Emitted
+from fuel_lowering.kernels.forms import Form, MapForm, MatmulForm, PatchForm, RowForm, ScanForm
+from fuel_lowering.runs.launches import Emitted
 from fuel_lowering.triton.map import emit_map
 from fuel_lowering.triton.matmul import emit_matmul
 from fuel_lowering.triton.rows import emit_rows

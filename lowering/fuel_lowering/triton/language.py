@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuel_dialect.dtypes import DType
-from fuel_lowering.scalars import REGISTERS, Language
+from fuel_lowering.scalars.rules import REGISTERS, Language
 
 TYPES = {
     "bool": "tl.int1",

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from fuel_dialect.ops.control import RunOp
-from fuel_lowering import runs
-from fuel_lowering.kernels import DeviceRun
+from fuel_lowering.runs import launches as runs
+from fuel_lowering.runs.lowered import DeviceRun
 from fuel_lowering.triton.emit import TritonEmitter
 
 

@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from fuel_lowering.printing import print_runs
+from fuel_lowering.runs.printing import print_runs
 from fuel_lowering.triton.lower import lower_run
 
 

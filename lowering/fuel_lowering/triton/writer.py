@@ -26,11 +26,11 @@ from fuel_dialect.dtypes import DType
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.traits import Elementwise
-from fuel_lowering.forms import Form, MapForm
-from fuel_lowering.indexing import address, coordinates, merged
-from fuel_lowering.kernels import DeviceKernel, Parameter
-from fuel_lowering.runs import CHECK
-from fuel_lowering.scalars import Code, Term, evaluate
+from fuel_lowering.kernels.forms import Form, MapForm
+from fuel_lowering.kernels.indexing import address, coordinates, merged
+from fuel_lowering.runs.launches import CHECK
+from fuel_lowering.runs.lowered import DeviceKernel, Parameter
+from fuel_lowering.scalars.rules import Code, Term, evaluate
 from fuel_lowering.triton.language import LANGUAGE, RESERVED, loaded, stored
 
 IMPORTS = "import triton\nimport triton.language as tl\n"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
 from fuel_dialect.errors import ArgumentError, DeviceUnavailable, UnknownDevice
-from fuel_runtime.devices.cpu import Cpu
+from fuel_runtime.devices.host.device import Cpu
 from fuel_runtime.devices.interface import Device
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ class Kind:
 KINDS: Mapping[str, Kind] = {
     "cuda": Kind(
         backend="triton",
-        driver="fuel_runtime.devices.cuda:open_cuda",
+        driver="fuel_runtime.devices.cuda.driver:open_cuda",
         lowering="fuel_lowering.triton.lower:lower_run",
-        emulator="fuel_runtime.devices.emulated:open_emulated",
+        emulator="fuel_runtime.devices.emulated.driver:open_emulated",
     ),
     "vulkan": Kind(
         backend="kompute",
-        driver="fuel_runtime.devices.vulkan:open_vulkan",
+        driver="fuel_runtime.devices.vulkan.driver:open_vulkan",
         lowering="fuel_lowering.kompute.lower:lower_run",
     ),
 }

@@ -18,12 +18,12 @@ from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.pool import Lease, Pool, size_class
 from fuel_runtime.devices.runs import LoadedRun, Recordings, array_bytes
-from fuel_runtime.devices.weights import Uploads, Weights
+from fuel_runtime.devices.uploads import Uploads, Weights
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import TargetAttr
     from fuel_dialect.ops.control import RunOp
-    from fuel_lowering.kernels import DeviceKernel, DeviceRun, LoweredRun
+    from fuel_lowering.runs.lowered import DeviceKernel, DeviceRun, LoweredRun
     from fuel_runtime.devices.interface import BoundLaunch, Driver, Lent, Limits
 
     Array = np.ndarray[Any, np.dtype[Any]]

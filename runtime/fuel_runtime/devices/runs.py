@@ -22,10 +22,10 @@ from fuel_runtime.devices.pool import size_class
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.base import AnyTensor
-    from fuel_lowering.kernels import DeviceKernel, DeviceRun, Launch, Parameter
+    from fuel_lowering.runs.lowered import DeviceKernel, DeviceRun, Launch, Parameter
     from fuel_runtime.devices.buffers import BufferDevice
     from fuel_runtime.devices.pool import Lease
-    from fuel_runtime.devices.weights import Weights
+    from fuel_runtime.devices.uploads import Weights
 
     Array = np.ndarray[Any, np.dtype[Any]]
 

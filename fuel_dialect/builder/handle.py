@@ -1,0 +1,701 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+The strict builders: one method for each op kind, under its name.
+
+Nothing broadcasts, promotes or counts dims from the end here; what does not fit is refused with the
+errors of the op catalogue (`DTypeError`, `ShapeError`). The compositions of its section 8.6
+stand at the end. `fuel_dialect.builder.tensor` adds operators and NumPy-named methods.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, UnitAttr, f64
+from xdsl.ir import Attribute, SSAValue
+
+from fuel_dialect import dtypes
+from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.builder.promotion import Number, is_number, weak
+from fuel_dialect.dtypes import DType
+from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError
+from fuel_dialect.layout import broadcast_shapes
+from fuel_dialect.ops import (
+    comparison,
+    elementwise,
+    indexing,
+    linear_algebra,
+    memory,
+    normalization,
+    reduction,
+    shape,
+)
+from fuel_dialect.ops.base import AnyTensor, ConstOp, FuelOp, integer, splat_attribute, tensor
+
+if TYPE_CHECKING:
+    from fuel_dialect.builder.graph import Graph
+
+Dims = Sequence[SupportsIndex]
+Ranges = Sequence[tuple[SupportsIndex, SupportsIndex]]
+
+
+def whole(op: str, what: str, value: object) -> int:
+    """An integer argument. Raises `DTypeError` for what is no integer, such as True."""
+    try:
+        # a bool counts as an integer in Python, but nobody means one by it
+        return operator.index(None if isinstance(value, bool) else value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        raise DTypeError(f"{op}: {what} must be an integer, got {value!r}") from None
+
+
+def extents(op: str, dims: object) -> tuple[int, ...]:
+    """A shape. Raises `DTypeError` for what is no integers, `ShapeError` for a negative one."""
+    if isinstance(dims, str | Handle) or not hasattr(dims, "__iter__"):
+        return extents(op, (dims,))
+    sizes = tuple(whole(op, "an extent", d) for d in dims)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]
+    if any(size < 0 for size in sizes):
+        raise ShapeError(f"{op}: extents must be >= 0, got {list(sizes)}; fuel shapes are static")
+    return sizes
+
+
+def normal_axis(op: str, axis: object, rank: int, shape: Sequence[int]) -> int:
+    """A dim counted from the start. Raises `ShapeError` unless -rank <= axis < rank."""
+    index = whole(op, "an axis", axis)
+    if not -rank <= index < rank:
+        raise ShapeError(f"{op}: axis {index} is out of bounds for shape {list(shape)}")
+    return index % rank
+
+
+def unpack(dims: tuple[Any, ...]) -> Sequence[Any]:
+    """The sequence that `f(2, 3)` and `f((2, 3))` both mean."""
+    if len(dims) != 1 or isinstance(dims[0], Handle) or not hasattr(dims[0], "__iter__"):
+        return dims
+    return dims[0]
+
+
+class Handle:
+    """A value of a graph: shape, dtype, and the strict builders. Hashed by identity."""
+
+    __slots__ = ("graph", "value")
+
+    def __init__(self, graph: Graph, value: SSAValue):
+        self.graph = graph
+        self.value = value
+
+    @property
+    def type(self) -> AnyTensor:
+        """The tensor type in the IR."""
+        return self.value.type  # pyright: ignore[reportReturnType]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.get_shape()
+
+    @property
+    def dtype(self) -> DType:
+        return dtypes.of_type(self.type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def emit(
+        self,
+        op: type[FuelOp],
+        *others: Handle,
+        declared: Sequence[AnyTensor] = (),
+        **properties: Attribute | None,
+    ) -> Self:
+        """One op on this value and others of the same graph."""
+        name = op.mnemonic()
+        for other in others:
+            self.require_same_graph(name, other)
+        operands = (self.value, *(other.value for other in others))
+        value = self.graph.trace.emit(op, operands, declared, **properties)
+        return type(self)(self.graph, value)
+
+    def require_same_graph(self, op: str, other: Handle, role: str = "the other") -> None:
+        """Raise `GraphError` for a value of another graph, `DTypeError` for no value at all."""
+        if not isinstance(other, Handle):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DTypeError(
+                f"{op}: {role} must be a fuel tensor, got {type(other).__name__}; use an operator, "
+                "or make a tensor with graph.constant"
+            )
+        if other.graph is not self.graph:
+            raise GraphError(
+                f"{op}: operands must live on the same graph; the first is on #{self.graph.id}, "
+                f"{role} on #{other.graph.id}: build that on #{self.graph.id} too"
+            )
+
+    def _splat(self, number: Number, dtype: DType | None = None) -> Self:
+        """A constant of this shape."""
+        type_ = tensor(self.shape, (dtype or self.dtype).type)
+        value = splat_attribute(number, type_.element_type)
+        made = self.graph.trace.emit(ConstOp, (), (type_,), value=value)
+        return type(self)(self.graph, made)
+
+    def add(self, other: Handle) -> Self:
+        """self + other. One shape and dtype; integers wrap."""
+        return self.emit(elementwise.AddOp, other)
+
+    def sub(self, other: Handle) -> Self:
+        """self - other. One shape and dtype; integers wrap."""
+        return self.emit(elementwise.SubOp, other)
+
+    def mul(self, other: Handle) -> Self:
+        """self * other. One shape and dtype; integers wrap."""
+        return self.emit(elementwise.MulOp, other)
+
+    def div(self, other: Handle) -> Self:
+        """self / other. One shape and dtype; integers truncate, a zero divisor gives 0."""
+        return self.emit(elementwise.DivOp, other)
+
+    def pow(self, other: Handle) -> Self:
+        """self to the power other. One shape and float dtype."""
+        return self.emit(elementwise.PowOp, other)
+
+    def rem(self, other: Handle) -> Self:
+        """self - floor(self / other) * other: the sign of the divisor. One shape and dtype."""
+        return self.emit(elementwise.RemOp, other)
+
+    def maximum(self, other: Handle) -> Self:
+        """The larger; NaN if either is. One shape and dtype."""
+        return self.emit(elementwise.MaximumOp, other)
+
+    def minimum(self, other: Handle) -> Self:
+        """The smaller; NaN if either is. One shape and dtype."""
+        return self.emit(elementwise.MinimumOp, other)
+
+    def eq(self, other: Handle) -> Self:
+        """The mask self == other. One shape and dtype."""
+        return self.emit(comparison.EqOp, other)
+
+    def ne(self, other: Handle) -> Self:
+        """The mask self != other, true where either is NaN. One shape and dtype."""
+        return self.emit(comparison.NeOp, other)
+
+    def lt(self, other: Handle) -> Self:
+        """The mask self < other. One shape and dtype."""
+        return self.emit(comparison.LtOp, other)
+
+    def le(self, other: Handle) -> Self:
+        """The mask self <= other. One shape and dtype."""
+        return self.emit(comparison.LeOp, other)
+
+    def gt(self, other: Handle) -> Self:
+        """The mask self > other. One shape and dtype."""
+        return self.emit(comparison.GtOp, other)
+
+    def ge(self, other: Handle) -> Self:
+        """The mask self >= other. One shape and dtype."""
+        return self.emit(comparison.GeOp, other)
+
+    def neg(self) -> Self:
+        """-self; integers wrap."""
+        return self.emit(elementwise.NegOp)
+
+    def sqr(self) -> Self:
+        """self * self."""
+        return self.emit(elementwise.SqrOp)
+
+    def abs(self) -> Self:
+        """The magnitude; the least integer stays itself."""
+        return self.emit(elementwise.AbsOp)
+
+    def relu(self) -> Self:
+        """max(0, self); NaN stays NaN."""
+        return self.emit(elementwise.ReluOp)
+
+    def step(self) -> Self:
+        """1 where self > 0, else 0."""
+        return self.emit(elementwise.StepOp)
+
+    def sign(self) -> Self:
+        """-1, 0 or 1; NaN stays NaN."""
+        return self.emit(elementwise.SignOp)
+
+    def floor(self) -> Self:
+        """Rounded down; integers stay."""
+        return self.emit(elementwise.FloorOp)
+
+    def ceil(self) -> Self:
+        """Rounded up; integers stay."""
+        return self.emit(elementwise.CeilOp)
+
+    def round(self) -> Self:
+        """Rounded to nearest, ties to even; integers stay."""
+        return self.emit(elementwise.RoundOp)
+
+    def sqrt(self) -> Self:
+        """The square root, of floats."""
+        return self.emit(elementwise.SqrtOp)
+
+    def rsqrt(self) -> Self:
+        """1 / sqrt(self), of floats."""
+        return self.emit(elementwise.RsqrtOp)
+
+    def recip(self) -> Self:
+        """1 / self, of floats."""
+        return self.emit(elementwise.RecipOp)
+
+    def exp(self) -> Self:
+        """e to the power self, of floats."""
+        return self.emit(elementwise.ExpOp)
+
+    def log(self) -> Self:
+        """The natural logarithm, of floats."""
+        return self.emit(elementwise.LogOp)
+
+    def sin(self) -> Self:
+        """The sine of radians, of floats."""
+        return self.emit(elementwise.SinOp)
+
+    def cos(self) -> Self:
+        """The cosine of radians, of floats."""
+        return self.emit(elementwise.CosOp)
+
+    def tanh(self) -> Self:
+        """The hyperbolic tangent, of floats."""
+        return self.emit(elementwise.TanhOp)
+
+    def sigmoid(self) -> Self:
+        """1 / (1 + exp(-self)), of floats."""
+        return self.emit(elementwise.SigmoidOp)
+
+    def silu(self) -> Self:
+        """self * sigmoid(self), of floats."""
+        return self.emit(elementwise.SiluOp)
+
+    def erf(self) -> Self:
+        """The error function, of floats."""
+        return self.emit(elementwise.ErfOp)
+
+    def gelu(self) -> Self:
+        """The exact GELU, by erf, of floats."""
+        return self.emit(elementwise.GeluOp)
+
+    def gelu_tanh(self) -> Self:
+        """The GELU by tanh, of floats."""
+        return self.emit(elementwise.GeluTanhOp)
+
+    def add_scalar(self, scalar: float) -> Self:
+        """self + scalar; the scalar is held as f64 and converted to the dtype first."""
+        return self.emit(elementwise.AddScalarOp, scalar=_f64("add_scalar", scalar))
+
+    def mul_scalar(self, scalar: float) -> Self:
+        """self * scalar; the scalar is held as f64 and converted to the dtype first."""
+        return self.emit(elementwise.MulScalarOp, scalar=_f64("mul_scalar", scalar))
+
+    def powi(self, exponent: SupportsIndex) -> Self:
+        """self to an integer power, by repeated multiplication; 0 gives 1."""
+        return self.emit(
+            elementwise.PowiOp, exponent=integer(whole("powi", "the exponent", exponent))
+        )
+
+    def clamp(self, min: float, max: float) -> Self:
+        """self limited to [min, max]. Raises `GraphError` unless min <= max."""
+        return self.emit(elementwise.ClampOp, min=_f64("clamp", min), max=_f64("clamp", max))
+
+    def where(self, on_true: Handle, on_false: Handle) -> Self:
+        """`on_true` where this mask is true, else `on_false`. One shape; both of one dtype."""
+        self.require_same_graph("where", on_true, "on_true")
+        self.require_same_graph("where", on_false, "on_false")
+        return self.emit(elementwise.WhereOp, on_true, on_false)
+
+    def masked_fill(self, mask: Handle, value: Number | np.generic) -> Self:
+        """
+        `value` where the mask is true, else self. One shape.
+
+        A Python number takes self's dtype; a NumPy scalar must have it. Raises
+        `UnsupportedDTypeForOp` for packed and block-scale dtypes.
+        """
+        self.require_same_graph("masked_fill", mask, "the mask")
+        return self.emit(elementwise.MaskedFillOp, mask, value=_fill(self.dtype, value))
+
+    def cast(self, dtype: object) -> Self:
+        """Self in another dtype; always an op, also for the same dtype."""
+        return self.emit(elementwise.CastOp, declared=(tensor(self.shape, dtypes.of(dtype).type),))
+
+    def transpose(self, *axes: Any) -> Self:
+        """The last two dims swapped; with axes, `permute` by them. Rank >= 2."""
+        if axes:
+            return self.permute(*axes)
+        return self.emit(shape.TransposeOp)
+
+    def permute(self, *axes: Any) -> Self:
+        """Dim i of the result is dim `axes[i]`. Raises `ShapeError` for no permutation."""
+        order = [whole("permute", "an axis", a) for a in unpack(axes)]
+        return self.emit(shape.PermuteOp, axes=shape.int_array(order))
+
+    def broadcast_to(self, *dims: Any) -> Self:
+        """Repeated to a shape by the NumPy rule; always an op, also for the same shape."""
+        target = extents("broadcast_to", unpack(dims))
+        return self.emit(shape.BroadcastToOp, declared=(self._shaped(target),))
+
+    def _shaped(self, dims: Sequence[int]) -> AnyTensor:
+        return tensor(dims, self.type.element_type)
+
+    def slice(self, dim: SupportsIndex, start: SupportsIndex, length: SupportsIndex) -> Self:
+        """Elements `start` to `start + length` of a dim. Raises "exceeds dim size"."""
+        return self.emit(
+            shape.SliceOp,
+            dim=integer(whole("slice", "dim", dim)),
+            start=integer(whole("slice", "start", start)),
+            length=integer(whole("slice", "length", length)),
+        )
+
+    def unsqueeze(self, dim: SupportsIndex) -> Self:
+        """A size-1 dim inserted, 0 <= dim <= rank."""
+        return self.emit(shape.UnsqueezeOp, dim=integer(whole("unsqueeze", "dim", dim)))
+
+    def concat(self, others: Handle | Sequence[Handle], dim: SupportsIndex) -> Self:
+        """Self, then the others, joined along a dim. One dtype; all other dims equal."""
+        more = [others] if isinstance(others, Handle) else list(others)
+        return self.emit(shape.ConcatOp, *more, dim=integer(whole("concat", "dim", dim)))
+
+    def contiguize(self) -> Self:
+        """The same value, row-major from offset 0."""
+        return self.emit(shape.ContiguizeOp)
+
+    def sum_all(self) -> Self:
+        """The sum of all elements, rank 0."""
+        return self.emit(reduction.SumAllOp)
+
+    def max_all(self) -> Self:
+        """The largest of all elements, rank 0. Raises `ShapeError` for none."""
+        return self.emit(reduction.MaxAllOp)
+
+    def min_all(self) -> Self:
+        """The smallest of all elements, rank 0. Raises `ShapeError` for none."""
+        return self.emit(reduction.MinAllOp)
+
+    def mean_all(self) -> Self:
+        """The mean of all elements, rank 0, of floats."""
+        return self.emit(reduction.MeanAllOp)
+
+    def _over(self, op: type[reduction.DimReductionOp], dim: SupportsIndex) -> Self:
+        return self.emit(op, dim=integer(whole(op.mnemonic(), "dim", dim)))
+
+    def sum_dim(self, dim: SupportsIndex) -> Self:
+        """The sum along a dim, which is removed."""
+        return self._over(reduction.SumDimOp, dim)
+
+    def max_dim(self, dim: SupportsIndex) -> Self:
+        """The largest along a dim, which is removed. Raises `ShapeError` for an empty one."""
+        return self._over(reduction.MaxDimOp, dim)
+
+    def min_dim(self, dim: SupportsIndex) -> Self:
+        """The smallest along a dim, which is removed. Raises `ShapeError` for an empty one."""
+        return self._over(reduction.MinDimOp, dim)
+
+    def mean_dim(self, dim: SupportsIndex) -> Self:
+        """The mean along a dim, which is removed, of floats."""
+        return self._over(reduction.MeanDimOp, dim)
+
+    def argmax_dim(self, dim: SupportsIndex) -> Self:
+        """The ui32 index of the largest along a dim, which is removed: first tie, first NaN."""
+        return self._over(reduction.ArgmaxDimOp, dim)
+
+    def argmin_dim(self, dim: SupportsIndex) -> Self:
+        """The ui32 index of the smallest along a dim, which is removed: first tie, first NaN."""
+        return self._over(reduction.ArgminDimOp, dim)
+
+    def reduce_sum_to(self, *dims: Any) -> Self:
+        """Summed down to a shape that broadcasts to this one."""
+        target = extents("reduce_sum_to", unpack(dims))
+        return self.emit(reduction.ReduceSumToOp, declared=(self._shaped(target),))
+
+    def reduce_max_to(self, *dims: Any) -> Self:
+        """The maxima, down to a shape that broadcasts to this one."""
+        target = extents("reduce_max_to", unpack(dims))
+        return self.emit(reduction.ReduceMaxToOp, declared=(self._shaped(target),))
+
+    def matmul(self, other: Handle, allow_tf32: bool = False) -> Self:
+        """
+        self @ other by the catalogue: [..., m, k] and [..., k, n] give [..., m, n].
+
+        Batch dims are equal, or self's are multiples of other's (grouped heads); a rank-2
+        operand is broadcast to the other's batch. Dtypes are equal, or f32 and bf16. For NumPy's
+        batch and rank-1 rules use the operator `@`. `allow_tf32` lets tensor cores compute a
+        product of f32 from 10 bits of the mantissa of each factor.
+        """
+        self.require_same_graph("matmul", other)
+        left, right = self.ndim, other.ndim
+        with self.graph.trace.editing():
+            a: Handle = self
+            if left == 2 < right:
+                a = self.broadcast_to((*other.shape[:-2], *self.shape))
+            elif right == 2 < left:
+                other = other.broadcast_to((*self.shape[:-2], *other.shape))
+            rounding = UnitAttr() if allow_tf32 else None
+            product = a.emit(linear_algebra.MatmulOp, other, allow_tf32=rounding)
+            return type(self)(self.graph, product.value)
+
+    def softmax_last_dim(self) -> Self:
+        """The softmax along the last dim, of floats; a row of -inf alone is NaN."""
+        return self.emit(normalization.SoftmaxLastDimOp)
+
+    def log_softmax_last_dim(self) -> Self:
+        """The logarithm of the softmax along the last dim, of floats."""
+        return self.emit(normalization.LogSoftmaxLastDimOp)
+
+    def layer_norm_last_dim(self, eps: float) -> Self:
+        """(x - mean) / sqrt(var + eps) along the last dim, of floats, without affine part."""
+        return self.emit(normalization.LayerNormLastDimOp, eps=_f64("layer_norm_last_dim", eps))
+
+    def rms_norm_last_dim(self, eps: float) -> Self:
+        """x / sqrt(mean(x^2) + eps) along the last dim, of floats, without affine part."""
+        return self.emit(normalization.RmsNormLastDimOp, eps=_f64("rms_norm_last_dim", eps))
+
+    def index_select(self, dim: SupportsIndex, indices: Handle) -> Self:
+        """The entries `indices` (ui32, rank 1) of a dim."""
+        where = integer(whole("index_select", "dim", dim))
+        return self.emit(indexing.IndexSelectOp, indices, dim=where)
+
+    def gather(self, dim: SupportsIndex, indices: Handle) -> Self:
+        """out[p] = self[p with coordinate `dim` replaced by indices[p]]; ui32 of the same rank."""
+        where = integer(whole("gather", "dim", dim))
+        return self.emit(indexing.GatherOp, indices, dim=where)
+
+    def write_slice(self, source: Handle, ranges: Ranges) -> Self:
+        """self with `source` in a part of it, given as (start, end) for each dim."""
+        starts = self._starts("write_slice", source, ranges)
+        return self.emit(memory.WriteSliceOp, source, starts=starts)
+
+    def write_slice_doff(
+        self, source: Handle, position: Handle, axis: SupportsIndex, ranges: Ranges
+    ) -> Self:
+        """
+        `write_slice`, with the start along `axis` in a tensor of rank 0, ui32 or i64.
+
+        The range of the axis begins at 0. A source that would reach beyond self raises
+        `IndexOutOfRange` when the program runs.
+        """
+        starts = self._starts("write_slice_doff", source, ranges)
+        where = integer(whole("write_slice_doff", "the axis", axis))
+        return self.emit(memory.WriteSliceDoffOp, source, position, starts=starts, axis=where)
+
+    def write_slice_rotating(
+        self,
+        source: Handle,
+        position: Handle,
+        axis: SupportsIndex,
+        modulus: SupportsIndex,
+        ranges: Ranges,
+    ) -> Self:
+        """`write_slice_doff` in a ring: entry j along `axis` goes to (position + j) % modulus."""
+        name = "write_slice_rotating"
+        return self.emit(
+            memory.WriteSliceRotatingOp,
+            source,
+            position,
+            starts=self._starts(name, source, ranges),
+            axis=integer(whole(name, "the axis", axis)),
+            modulus=integer(whole(name, "the modulus", modulus)),
+        )
+
+    def _starts(self, op: str, source: Handle, ranges: Ranges) -> Attribute:
+        """The starts of ranges. Raises `ShapeError` for one that is not as wide as the source."""
+        self.require_same_graph(op, source)
+        pairs = [(whole(op, "a start", a), whole(op, "an end", b)) for a, b in ranges]
+        if len(pairs) == source.ndim:
+            for dim, ((start, end), width) in enumerate(zip(pairs, source.shape, strict=True)):
+                if end - start != width:
+                    raise ShapeError(
+                        f"{op}: the range {start} to {end} of dim {dim} is {end - start} wide; the "
+                        f"source {list(source.shape)} has {width} there"
+                    )
+        return shape.int_array([start for start, _ in pairs])
+
+    def copy(self, device: str | DeviceAttr) -> Self:
+        """The value, resident on a device as well. Raises `UnknownDevice` and `InvalidScan`."""
+        return self._transfer(memory.CopyOp, device)
+
+    def move(self, device: str | DeviceAttr) -> Self:
+        """The value, given over to a device. Raises `UnknownDevice` and `InvalidScan`."""
+        return self._transfer(memory.MoveOp, device)
+
+    def _transfer(self, op: type[memory.TransferOp], device: str | DeviceAttr) -> Self:
+        name = op.mnemonic()
+        if self.graph.trace.scope.in_scan:
+            raise InvalidScan(
+                f"{name}: a {name} is not allowed in the body of a scan, which runs on one device; "
+                f"{name} what the scan reads or gives"
+            )
+        return self.emit(op, to=DeviceAttr.of(device))
+
+    def _broadcast_pair(self, op: str, other: Handle) -> tuple[Self, Handle]:
+        self.require_same_graph(op, other)
+        if self.dtype != other.dtype:
+            raise DTypeError(f"{op}: dtype mismatch: {self.dtype}, {other.dtype}; insert a cast")
+        common = broadcast_shapes(op, self.shape, other.shape)
+        return self.spread(common), other.spread(common)
+
+    def spread(self, dims: Sequence[int]) -> Self:
+        """`broadcast_to`, or self where the shape is that already."""
+        return self if self.shape == tuple(dims) else self.broadcast_to(dims)
+
+    def broadcast_add(self, other: Handle) -> Self:
+        """`add` of operands broadcast to their common shape. Raises "incompatible shapes"."""
+        with self.graph.trace.editing():
+            a, b = self._broadcast_pair("broadcast_add", other)
+            return a.add(b)
+
+    def broadcast_sub(self, other: Handle) -> Self:
+        """`sub` of operands broadcast to their common shape."""
+        with self.graph.trace.editing():
+            a, b = self._broadcast_pair("broadcast_sub", other)
+            return a.sub(b)
+
+    def broadcast_mul(self, other: Handle) -> Self:
+        """`mul` of operands broadcast to their common shape."""
+        with self.graph.trace.editing():
+            a, b = self._broadcast_pair("broadcast_mul", other)
+            return a.mul(b)
+
+    def broadcast_div(self, other: Handle) -> Self:
+        """`div` of operands broadcast to their common shape."""
+        with self.graph.trace.editing():
+            a, b = self._broadcast_pair("broadcast_div", other)
+            return a.div(b)
+
+    def fmax_ieee(self, other: Handle) -> Self:
+        """The larger, or the one that is not NaN; of two zeros self. Never made of `maximum`."""
+        with self.graph.trace.editing():
+            return self._other_if_nan(self.ge(other), other)
+
+    def fmin_ieee(self, other: Handle) -> Self:
+        """The smaller, or the one that is not NaN; of two zeros self."""
+        with self.graph.trace.editing():
+            return self._other_if_nan(self.le(other), other)
+
+    def _other_if_nan(self, keep: Self, other: Handle) -> Self:
+        picked = keep.where(self, other)
+        picked = type(self)(self.graph, other.ne(other).value).where(self, picked)
+        return self.ne(self).where(other, picked)
+
+    def trunc(self) -> Self:
+        """Rounded toward zero, signed zeros kept; integers are returned as they are."""
+        if not self.dtype.is_float:
+            return self
+        with self.graph.trace.editing():
+            up = self.ge(self._splat(0.0))
+            return up.where(self.floor(), self.ceil())
+
+    def rem_trunc(self, other: Handle) -> Self:
+        """self - trunc(self / other) * other: the sign of the dividend."""
+        with self.graph.trace.editing():
+            return self.sub(self.div(other).trunc().mul(other))
+
+    def rms_norm_last_dim_decomposed(self, eps: float) -> Self:
+        """`rms_norm_last_dim` as seven ops in this dtype."""
+        if not self.ndim:
+            raise ShapeError("rms_norm_last_dim: needs rank >= 1, got a rank-0 tensor")
+        with self.graph.trace.editing():
+            mean = self.sqr().mean_dim(self.ndim - 1)
+            column = mean._reshape((*self.shape[:-1], 1)).add_scalar(eps).sqrt()
+            return self.div(column.broadcast_to(self.shape))
+
+    def _reshape(self, dims: Sequence[int]) -> Self:
+        return self.emit(shape.ReshapeOp, declared=(self._shaped(dims),))
+
+    def rope(self, base: float = 10000.0, start_pos: int = 0) -> Self:
+        """
+        Rotary position embedding, half-split, of [..., seq, d] floats with d even.
+
+        Row p is turned by the angles (start_pos + p) * base^(-2i/d); the tables are computed in
+        f64 and held as f32.
+        """
+        seq, d = self._rope_dims()
+        cos, sin = rope_tables(seq, d, base, start_pos)
+        with self.graph.trace.editing():
+            cosine, sine = (self._table(t) for t in (cos, sin))
+            return self.rope_with_tables(cosine, sine)
+
+    def _table(self, array: np.ndarray[Any, Any]) -> Self:
+        return type(self)(self.graph, self.graph.constant(array, self.dtype).value)
+
+    def _rope_dims(self) -> tuple[int, int]:
+        if self.ndim < 2:
+            raise ShapeError(f"rope: needs rank >= 2, got {list(self.shape)}")
+        if self.shape[-1] % 2:
+            raise ShapeError(f"rope: the last dim of {list(self.shape)} must be even")
+        if not self.dtype.is_float:
+            raise DTypeError(f"rope: needs a float dtype, got {self.dtype}")
+        return self.shape[-2], self.shape[-1]
+
+    def rope_with_tables(self, cos: Handle, sin: Handle) -> Self:
+        """`rope` with tables [seq, d] of this dtype: self * cos + rotated(self) * sin."""
+        for role, table in (("cos", cos), ("sin", sin)):
+            self.require_same_graph("rope", table, role)
+        dims = self._rope_dims()
+        for role, table in (("cos", cos), ("sin", sin)):
+            if table.shape != dims:
+                raise ShapeError(
+                    f"rope: {role} has shape {list(table.shape)}, expected {list(dims)} for "
+                    f"{list(self.shape)}"
+                )
+        with self.graph.trace.editing():
+            return self._rotate(cos, sin)
+
+    def _rotate(self, cos: Handle, sin: Handle) -> Self:
+        last, half = self.ndim - 1, self.shape[-1] // 2
+        padded = (1,) * (self.ndim - 2) + self.shape[-2:]
+        tables = [table._reshape(padded) for table in (cos, sin)]
+        cos, sin = (table.broadcast_to(self.shape) for table in tables)
+        first = self.slice(last, 0, half)
+        second = self.slice(last, half, half).neg()
+        rotated = second.concat(first, last)
+        return self.mul(cos).add(rotated.mul(sin))
+
+
+def _f64(op: str, number: object) -> FloatAttr[Any]:
+    try:
+        return FloatAttr(float(number), f64)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError, OverflowError):
+        raise DTypeError(f"{op}: expected a number, got {number!r}") from None
+
+
+def _fill(dtype: DType, value: Number | np.generic) -> Attribute:
+    """The attribute of a fill value; a wrong one too, which the op then refuses."""
+    if not is_number(value):
+        number = np.asarray(value)
+        return splat_attribute(number.item(), dtypes.of(number.dtype).type)
+    if dtype.kind == "storage":
+        return _fill_storage(dtype, value)
+    return splat_attribute(weak("masked_fill", value, dtype), dtype.type)
+
+
+def _fill_storage(dtype: DType, value: Number) -> FloatAttr[Any]:
+    fillable = dtype.name in elementwise.FILLABLE
+    return FloatAttr(float(value), cast(AnyFloat, dtype.type) if fillable else f64)
+
+
+def rope_tables(
+    length: int,
+    head_dim: int,
+    base: float = 10000.0,
+    start_pos: int = 0,
+    inv_freq: Sequence[float] | None = None,
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """
+    The cos and sin tables of `rope`: f32 [length, head_dim], each value at i and i + head_dim / 2.
+
+    `inv_freq` (head_dim / 2 numbers) takes the place of base^(-2i / head_dim).
+    """
+    half = head_dim // 2
+    if head_dim % 2:
+        raise ShapeError(f"rope: the head dim must be even, got {head_dim}")
+    if inv_freq is not None and len(inv_freq) != half:
+        raise ShapeError(
+            f"rope: needs {half} frequencies for head dim {head_dim}, got {len(inv_freq)}"
+        )
+    steps = np.arange(half, dtype=np.float64)
+    frequencies = base ** (-2 * steps / max(head_dim, 1)) if inv_freq is None else inv_freq
+    positions = np.arange(start_pos, start_pos + length, dtype=np.float64)
+    angles = np.outer(positions, np.asarray(frequencies, np.float64))
+    doubled = np.concatenate([angles, angles], axis=1)
+    return np.cos(doubled).astype(np.float32), np.sin(doubled).astype(np.float32)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which values of a run lie where another value lay."""
+
+from __future__ import annotations
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_passes.finishing.reuse_buffers import taken_over
+
+
+def taken_buffers(run: RunOp) -> dict[SSAValue, SSAValue]:
+    """
+    For results of kernels, the value whose buffer they take over.
+
+    An operand of the run gives its buffer away only where the run says so (`reuses`), and then to
+    the very values that become that result.
+    """
+    end = run.body.block.last_op
+    assert end is not None
+    steps = {
+        result: taken
+        for op in run.body.block.ops
+        if isinstance(op, KernelOp)
+        for result, taken in taken_over(op).items()
+    }
+    own = {r: t for r, t in steps.items() if not isinstance(t, BlockArgument)}
+    for index in run.reused():
+        value: SSAValue = end.operands[index]
+        while value in steps:
+            own[value] = steps[value]
+            value = steps[value]
+    return own

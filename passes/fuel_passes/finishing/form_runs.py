@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-form-runs`: kernels become runs, the units that are recorded once and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+
+from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.errors import FuelPassError
+from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.traits import Leaf
+from fuel_passes.finishing.order import reused_values
+from fuel_passes.forming.form_kernels import form_kernels
+from fuel_passes.forming.outline import Outliner, erase_dead, is_leaf
+from fuel_passes.planning.residency import default_target, target_of
+from fuel_passes.planning.topology import check_plan, resolve
+from fuel_passes.walk import plan_blocks
+
+Granularity = Literal["segment", "chain"]
+
+
+@dataclass(frozen=True)
+class FormRunsPass(ModulePass):
+    """
+    Groups the kernels of every function and arm into `fuel.run`s, each on one target.
+
+    Options:
+    `granularity=segment` (default) makes the longest stretch on one target between decisions and
+    transfers; `granularity=chain` cuts by the reference system's rules: a run is a chain of
+    kernels, each reading the one before alone.
+    `topology="cpu"`: a preset, instead of the `fuel.topology` of the module; it gives the target of
+    each device.
+
+    Ops that are in no kernel yet are formed into kernels first. Runs that are there already stay.
+    Raises `TopologyChanged` for kernels that are planned for another topology.
+    """
+
+    name = "fuel-form-runs"
+
+    granularity: Granularity = "segment"
+    topology: str | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.granularity not in ("segment", "chain"):
+            raise FuelPassError(
+                f"fuel-form-runs: granularity is segment or chain, not {self.granularity!r}"
+            )
+        topology = resolve(op, self.topology)
+        targets, blocks = topology.targets, list(plan_blocks(op))
+        if any(isinstance(inner, KernelOp) for block in blocks for inner in block.ops):
+            check_plan(op, topology)
+        for block in blocks:
+            check_devices(block, targets)
+        for block in blocks:
+            form_kernels(block)
+            form_runs(block, targets, self.granularity)
+
+
+def check_devices(block: Block, targets: tuple[TargetAttr, ...]) -> None:
+    """Raise, before anything changes, if an op of the block is pinned to an unknown device."""
+    default = default_target(block, targets)
+    for op in block.ops:
+        target_of(op, default, targets)
+
+
+def form_runs(
+    block: Block, targets: tuple[TargetAttr, ...], granularity: Granularity = "segment"
+) -> None:
+    """Form the runs of one block whose ops are in kernels."""
+    default = default_target(block, targets)
+    groups = _segments if granularity == "segment" else _chains
+    plan = list(groups(block, default, targets))
+    if not any(isinstance(item, _Run) for item in plan):
+        return
+    leaves = [op for op in block.ops if op.has_trait(Leaf)]
+    end = block.last_op
+    assert end is not None
+    for item in plan:
+        if isinstance(item, _Run):
+            item.make(end)
+        else:
+            item.detach()
+            block.insert_op_before(item, end)
+    erase_dead(leaves)
+
+
+class _Run:
+    """Kernels that will be one run."""
+
+    def __init__(self, target: TargetAttr):
+        self.target = target
+        self.kernels: list[KernelOp] = []
+        self.reads: set[SSAValue] = set()
+
+    def add(self, kernel: KernelOp) -> None:
+        self.kernels.append(kernel)
+        self.reads.update(kernel.operands)
+
+    def make(self, before: Operation) -> None:
+        outliner = Outliner(is_leaf)
+        for kernel in self.kernels:
+            kernel.properties.pop("target", None)
+            outliner.add(kernel)
+        outliner.finish(RunOp, {"target": self.target}, before)
+
+
+_Item = _Run | Operation
+
+
+def _segments(
+    block: Block, default: TargetAttr, targets: tuple[TargetAttr, ...]
+) -> Iterator[_Item]:
+    """
+    One run for each target between two decisions.
+
+    The depth of a value counts the decisions, the transfers and the changes of target on the way to
+    it. Kernels of one depth on one target cannot depend on one another through anything else, so
+    they are one run. What may take over a buffer is as deep as those who read it before.
+    """
+    depth: dict[SSAValue, tuple[int, TargetAttr | None]] = {}
+    read: dict[SSAValue, int] = {}
+    levels: list[tuple[dict[TargetAttr, _Run], list[Operation]]] = []
+
+    def level(index: int) -> tuple[dict[TargetAttr, _Run], list[Operation]]:
+        while len(levels) <= index:
+            levels.append(({}, []))
+        return levels[index]
+
+    for op in block.ops:
+        if op.has_trait(Leaf) or op.has_trait(IsTerminator):
+            continue
+        target = target_of(op, default, targets) if isinstance(op, KernelOp) else None
+        own = 0
+        for operand in op.operands:
+            level_of, made_on = depth.get(operand, (0, target))
+            is_elsewhere = made_on is not None and target is not None and made_on != target
+            own = max(own, level_of + is_elsewhere)
+        own = max([own, *(read.get(value, 0) for value in reused_values(op))])
+        read.update((operand, max(own, read.get(operand, 0))) for operand in op.operands)
+        runs, others = level(own)
+        if isinstance(op, KernelOp) and target is not None:
+            runs.setdefault(target, _Run(target)).add(op)
+        else:
+            others.append(op)
+            own += 1
+        depth.update((result, (own, target)) for result in op.results)
+    for runs, others in levels:
+        yield from runs.values()
+        yield from others
+
+
+def _chains(block: Block, default: TargetAttr, targets: tuple[TargetAttr, ...]) -> Iterator[_Item]:
+    """
+    Rules (a) to (g) of the run catalogue, over kernels; leaves are no inputs.
+
+    A kernel extends the open run only if it is on its target and reads one value once, the last
+    kernel's.
+    """
+    run: _Run | None = None
+    for op in block.ops:
+        if op.has_trait(Leaf) or op.has_trait(IsTerminator):
+            continue
+        if not isinstance(op, KernelOp):
+            if run is not None and _waits_for(op, run):
+                yield run
+                run = None
+            yield op
+            continue
+        target = target_of(op, default, targets)
+        if run is not None and not _extends(run, op, target):
+            yield run
+            run = None
+        run = run or _Run(target)
+        run.add(op)
+    if run is not None:
+        yield run
+
+
+def _waits_for(op: Operation, run: _Run) -> bool:
+    """Whether an op reads what a run gives, or may take over the buffer of what it reads."""
+    if any(value in run.reads for value in reused_values(op)):
+        return True
+    return any(operand.owner in run.kernels for operand in op.operands)
+
+
+def _extends(run: _Run, kernel: KernelOp, target: TargetAttr) -> bool:
+    inputs = [operand for operand in kernel.operands if not is_leaf(operand)]
+    return len(inputs) == 1 and inputs[0].owner is run.kernels[-1] and run.target == target

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+What ops, kernels, scans and branches cost on a target, in whole nanoseconds.
+
+A simple roofline: the longer of moving the bytes and doing the arithmetic, plus a fixed cost for
+each launch. Views and leaves are free. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, prod
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import FuelPassError
+from fuel_dialect.ops.base import AnyTensor, FuelOp, tensor_type
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
+from fuel_dialect.ops.indexing import IndexingOp
+from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.ops.memory import WriteOp
+from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.plugins import is_outside
+from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.traits import (
+    AlongAxesOp,
+    Elementwise,
+    FreeWhenContiguous,
+    Leaf,
+    Reduction,
+    RowWise,
+    Transfer,
+    ViewOp,
+)
+from fuel_passes.forking.calls import LIBRARY
+from fuel_passes.planning.strides import unreadable
+
+FUSED = ("pointwise", "reduction", "matmul")
+"""The kinds of kernels whose ops share what they read."""
+
+HALVES = frozenset(dtypes.BY_NAME[name].type for name in ("bf16", "f16"))
+F32 = dtypes.BY_NAME["f32"].type
+
+Price = Callable[[Operation, TargetDescription], int]
+
+
+@dataclass(frozen=True)
+class Work:
+    """
+    What is moved and computed.
+
+    As much as takes this long at the rates of element types that have none of their own.
+    """
+
+    bytes: float = 0
+    operations: float = 0
+    """Weighted element operations."""
+    flops: float = 0
+
+
+def duration(work: Work, target: TargetDescription, threads: int = 1) -> int:
+    """Nanoseconds of one launch; `threads` share the element operations."""
+    return target.launch_ns + ceil(
+        max(
+            work.bytes / target.bytes_per_ns,
+            work.operations / (target.operations_per_ns * threads),
+            work.flops / target.flops_per_ns,
+        )
+    )
+
+
+def ops_ns(ops: Iterable[Operation], target: TargetDescription) -> int:
+    """Ops one after the other. Raises `FuelPassError` for an op that has no price."""
+    return sum(op_ns(op, target) for op in ops)
+
+
+def op_ns(op: Operation, target: TargetDescription) -> int:
+    """One op: a call by itself, or what its regions cost."""
+    price = price_of(type(op))
+    if price is None:
+        raise FuelPassError(f"{op.name} has no price; add its class or trait to plan/prices.py")
+    return price(op, target)
+
+
+@cache
+def price_of(kind: type[Operation]) -> Price | None:
+    """The rule that prices a kind of op."""
+    for base, price in _BY_CLASS:
+        if issubclass(kind, base):
+            return price
+    for trait, price in _BY_TRAIT:
+        if kind.has_trait(trait, value_if_unregistered=False):
+            return price
+    return _unclassified if issubclass(kind, FuelOp) and is_outside(kind) else None
+
+
+def size_of(type: AnyTensor) -> int:
+    """Bytes of a contiguous tensor."""
+    return _whole_bytes(prod(type.get_shape()) * _bits(type))
+
+
+def _bits(type: AnyTensor) -> int:
+    """Bits of one element; a mask takes a byte."""
+    dtype = dtypes.of_type(type)
+    return dtype.itemsize * 8 or dtype.bits
+
+
+def _whole_bytes(bits: int) -> int:
+    return -(-bits // 8)
+
+
+def elements_of(value: SSAValue) -> int:
+    """Elements of a tensor."""
+    return prod(tensor_type(value).get_shape())
+
+
+def is_tiled(elements: int, target: TargetDescription) -> bool:
+    """Whether so many elements are shared out over threads."""
+    return elements > target.tile
+
+
+def threads_for(elements: int, target: TargetDescription) -> int:
+    """How many threads work on so many elements."""
+    return target.threads if is_tiled(elements, target) else 1
+
+
+def _moved(values: Iterable[SSAValue], target: TargetDescription) -> float:
+    """Bytes of values; those of an element type that is slower to move count for more."""
+    return sum(_bytes(tensor_type(value), target) for value in values)
+
+
+def _bytes(type: AnyTensor, target: TargetDescription) -> float:
+    return size_of(type) * target.slowdown(type.element_type).bytes
+
+
+def _bytes_touched(op: Operation, target: TargetDescription) -> float:
+    return _moved((*op.operands, *op.results), target)
+
+
+def _weight(op: Operation, target: TargetDescription) -> float:
+    """
+    Operations for each element, on the slowest of the element types of an op.
+
+    What runs along axes widens bf16 and f16 once, and computes in f32.
+    """
+    weight = op.WEIGHT if isinstance(op, FuelOp) else 1
+    if not target.by_dtype:
+        return weight
+    types = {tensor_type(value).element_type for value in (*op.operands, *op.results)}
+    slowest = max(target.slowdown(type).operations for type in types)
+    if isinstance(op, AlongAxesOp) and not HALVES.isdisjoint(types):
+        return weight * target.slowdown(F32).operations + slowest
+    return weight * slowest
+
+
+def _free(op: Operation, target: TargetDescription) -> int:
+    return 0
+
+
+def _elementwise(op: Operation, target: TargetDescription) -> int:
+    elements = elements_of(op.results[0])
+    types = [tensor_type(value) for value in (*op.operands, *op.results)]
+    moved = sum(
+        _whole_bytes(elements * _bits(type)) * target.slowdown(type.element_type).bytes
+        for type in types
+    )
+    return duration(Work(moved, _weight(op, target) * elements), target)
+
+
+def _reduction(op: Operation, target: TargetDescription) -> int:
+    operations = _weight(op, target) * elements_of(op.operands[0])
+    return duration(Work(_bytes_touched(op, target), operations), target)
+
+
+def _row_wise(op: Operation, target: TargetDescription) -> int:
+    elements = elements_of(op.results[0])
+    work = Work(_bytes_touched(op, target), _weight(op, target) * elements)
+    return duration(work, target, threads_for(elements, target))
+
+
+def _matmul(op: Operation, target: TargetDescription) -> int:
+    return duration(Work(_bytes_touched(op, target), flops=_flops(op, target)), target)
+
+
+def _flops(op: Operation, target: TargetDescription) -> float:
+    """Operations of a product."""
+    inner = tensor_type(op.operands[0]).get_shape()[-1]
+    flops = 2 * inner * elements_of(op.results[0])
+    return flops * target.slowdown(tensor_type(op.operands[0]).element_type).flops
+
+
+def _unclassified(op: Operation, target: TargetDescription) -> int:
+    """An op of another package that no trait describes: its weight for each element it touches."""
+    elements = max(elements_of(value) for value in (*op.operands, *op.results))
+    return duration(Work(_bytes_touched(op, target), _weight(op, target) * elements), target)
+
+
+def _write(op: Operation, target: TargetDescription) -> int:
+    """What is written is read and written; the rest stays where it is."""
+    written = op.operands[1]
+    return duration(Work(2 * _moved([written], target), elements_of(written)), target)
+
+
+def _data_movement(op: Operation, target: TargetDescription) -> int:
+    return duration(Work(2 * _moved(op.results, target)), target)
+
+
+def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    """
+    A kernel of a fused kind moves each byte once; the other kinds are one call for each op.
+
+    Threads share the rows of a reduction, and the elements of the other kinds. Views that have to
+    be written out first (`fuel-insert-contiguous`) count as the kernels that will do so.
+    """
+    return written_ns(kernel, target) + _own_ns(kernel, target)
+
+
+def written_ns(kernel: KernelOp, target: TargetDescription, kind: str | None = None) -> int:
+    """Writing out what a kernel cannot read, or kernels of some kind that take its place."""
+    return sum(_copy_ns(view, target) for view in unreadable(kernel, target, kind))
+
+
+def _copy_ns(view: SSAValue, target: TargetDescription) -> int:
+    return duration(Work(2 * _moved([view], target)), target)
+
+
+def _own_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    if kernel.kind.data not in FUSED:
+        end = kernel.body.block.last_op
+        yielded = () if end is None else end.operands
+        views = sum(_copy_ns(value, target) for value in yielded if _is_shown(value))
+        return ops_ns(kernel.body.block.ops, target) + views
+    ops = [op for op in kernel.body.block.ops if op.results]
+    read = sum(_bytes_read(argument, target) for argument in kernel.body.block.args)
+    written = _moved(kernel.outputs, target)
+    operations = sum(_weight(op, target) * _iterated(op) for op in ops if _is_counted(op))
+    flops = sum(_flops(op, target) for op in ops if isinstance(op, MatmulOp))
+    elements = max((_iterated(op) for op in ops if _is_counted(op)), default=0)
+    has_one_row = all(elements_of(r) == 1 for r in kernel.outputs)
+    threads = 1 if has_one_row else threads_for(elements, target)
+    return duration(Work(read + written, operations, flops), target, threads)
+
+
+def _is_shown(value: SSAValue) -> bool:
+    """Whether a value is an operand of a kernel or a view of one, which it has to write out."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return True
+    return isinstance(owner, ViewOp) or owner.has_trait(FreeWhenContiguous)
+
+
+def source_ns(kernel: KernelOp, target: TargetDescription, source: KernelSource) -> int | None:
+    """
+    A kernel as a source of a target makes it: one launch, or one call for each op.
+
+    None where an op of it has no price: that is not free.
+    """
+    if any(price_of(type(op)) is None for op in kernel.body.block.ops):
+        return None
+    slowed = target.at(source.rate)
+    if source.launches == "op":
+        return ops_ns(kernel.body.block.ops, slowed) + written_ns(kernel, slowed, LIBRARY)
+    return kernel_ns(kernel, slowed)
+
+
+def _is_counted(op: Operation) -> bool:
+    return op.has_trait(Elementwise) or isinstance(op, AlongAxesOp)
+
+
+def _iterated(op: Operation) -> int:
+    """How often an op computes something: once for each element that it reads or gives."""
+    along = isinstance(op, AlongAxesOp)
+    return elements_of(op.operands[0] if along else op.results[0])
+
+
+def _bytes_read(value: SSAValue, target: TargetDescription) -> float:
+    """What a kernel reads of an argument: all of it, or only what its views show."""
+    whole, shown = _bytes(tensor_type(value), target), 0
+    for use in value.uses:
+        reader = use.operation
+        is_view = isinstance(reader, ViewOp) or reader.has_trait(FreeWhenContiguous)
+        shown += _bytes_read(reader.results[0], target) if is_view else whole
+    return min(shown, whole)
+
+
+def _kernel(op: Operation, target: TargetDescription) -> int:
+    assert isinstance(op, KernelOp)
+    return kernel_ns(op, target)
+
+
+def _run(op: Operation, target: TargetDescription) -> int:
+    assert isinstance(op, RunOp)
+    return ops_ns(op.body.block.ops, target)
+
+
+def _scan(op: Operation, target: TargetDescription) -> int:
+    assert isinstance(op, ScanOp)
+    return op.steps * ops_ns(op.body.block.ops, target)
+
+
+def _branch(op: Operation, target: TargetDescription) -> int:
+    assert isinstance(op, BranchOp)
+    return min(ops_ns(region.block.ops, target) for region in op.arm_regions)
+
+
+_BY_CLASS: tuple[tuple[type[Operation], Price], ...] = (
+    (KernelOp, _kernel),
+    (RunOp, _run),
+    (ScanOp, _scan),
+    (BranchOp, _branch),
+    (ViewOp, _free),
+    (MatmulOp, _matmul),
+    (ConcatOp, _data_movement),
+    (IndexingOp, _data_movement),
+    (WriteOp, _write),
+)
+
+_BY_TRAIT: tuple[tuple[type, Price], ...] = (
+    (IsTerminator, _free),
+    (Leaf, _free),
+    (FreeWhenContiguous, _free),
+    (Elementwise, _elementwise),
+    (Reduction, _reduction),
+    (RowWise, _row_wise),
+    (Transfer, _data_movement),
+)

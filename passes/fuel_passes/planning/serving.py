@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which targets may run an op, and which of them have a kernel for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block
+
+from fuel_dialect import dtypes
+from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
+from fuel_dialect.plugins import has_kernel, is_outside
+from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_passes.planning.topology import Topology, target_description
+from fuel_passes.walk import functions
+
+
+@dataclass(frozen=True)
+class Site:
+    """
+    A block whose ops a pass may change, and the targets that may run them.
+
+    No target where the enclosing arm is for a device outside the topology: such an arm is not
+    lowered here, so nothing is decided about it.
+    """
+
+    block: Block
+    topology: Topology
+    targets: tuple[TargetAttr, ...]
+    planned: bool = False
+    """Whether the block is in an arm that a pass made, at any depth."""
+
+    @cached_property
+    def descriptions(self) -> tuple[TargetDescription, ...]:
+        """What is known of `targets`, in their order."""
+        return tuple(target_description(self.topology, target) for target in self.targets)
+
+    def targets_of(self, op: FuelOp) -> Sequence[TargetAttr]:
+        """The targets that may run an op: those of its pin, which overrides an arm's, or all."""
+        pin = op.properties.get("placement")
+        if pin is None or not self.targets:
+            return self.targets
+        return [target for target in self.topology.targets if target.device == pin]
+
+    def candidates(self, op: FuelOp) -> Sequence[TargetDescription]:
+        """Descriptions of the targets that may run an op."""
+        if op.properties.get("placement") is None:
+            return self.descriptions
+        return [target_description(self.topology, target) for target in self.targets_of(op)]
+
+
+def sites(module: ModuleOp, topology: Topology) -> Iterator[Site]:
+    """Function bodies, arms and scan bodies, outer before inner; kernels and runs are closed."""
+    for function in functions(module):
+        yield from sites_of(function, topology)
+
+
+def sites_of(function: FuncOp, topology: Topology) -> Iterator[Site]:
+    """The sites of one function."""
+    pending = [Site(block, topology, topology.targets) for block in reversed(function.body.blocks)]
+    while pending:
+        site = pending.pop()
+        yield site
+        inner = [
+            s for op in site.block.ops if isinstance(op, RegionOp) for s in _inner_sites(op, site)
+        ]
+        pending += reversed(inner)
+
+
+def _inner_sites(op: RegionOp, site: Site) -> Iterator[Site]:
+    if isinstance(op, ScanOp):
+        yield replace(site, block=op.body.block)
+    if isinstance(op, BranchOp):
+        for arm, region in zip(op.arms, op.arm_regions, strict=True):
+            targets = (arm.target,) if arm.target in site.topology.targets else ()
+            planned = site.planned or arm.is_planned
+            yield Site(region.block, site.topology, targets, planned)
+
+
+def serves(op: FuelOp, target: TargetDescription) -> bool:
+    """Whether a target has a kernel for an op as it is."""
+    return serves_types(op, element_types(op), target)
+
+
+ElementTypes = tuple[Sequence[Attribute], Sequence[Attribute]]
+"""Element types of an op's operands and of its results."""
+
+
+def element_types(op: FuelOp) -> ElementTypes:
+    """The element types that an op has."""
+    return (
+        [tensor_type(o).element_type for o in op.operands],
+        [tensor_type(r).element_type for r in op.results],
+    )
+
+
+def serves_types(op: FuelOp, types: ElementTypes, target: TargetDescription) -> bool:
+    """Whether a target has a kernel for an op with these element types in place of its own."""
+    return any(source_serves(op, types, target, source) for source in target.sources)
+
+
+def source_serves(
+    op: FuelOp, types: ElementTypes, target: TargetDescription, source: KernelSource
+) -> bool:
+    """Whether a source of a target has code for an op with some element types."""
+    if any(lacks and op.mnemonic() in lacks for lacks in (target.lacks, source.lacks)):
+        return False
+    if is_outside(type(op)) and not has_kernel(type(op), (target.name, *target.tables)):
+        return False
+    operands, results = types
+    for known in (target.element_types, source.element_types):
+        if known is not None and any(t not in known for t in (*operands, *results)):
+            return False
+    if target.mixed_floats or len(operands) < 2 or isinstance(op, RegionOp):
+        return True
+    return not _mixes_floats(operands)
+
+
+def _mixes_floats(types: Sequence[Attribute]) -> bool:
+    first = types[0]
+    if all(t is first for t in types):
+        return False
+    floats = {t for t in types if dtypes.of_type(t).is_float}
+    return len(floats) > 1
+
+
+def describe(targets: Sequence[TargetDescription]) -> str:
+    """What targets serve, for an error message."""
+    return "; ".join(f"{t.name} serves {', '.join(t.dtypes)}" for t in targets)

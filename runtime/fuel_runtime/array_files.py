@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Files of named arrays, `.safetensors` and `.npz`: arguments, weights and results.
+
+safetensors carries every element type of fuel; npz has no name for bf16 and the 8-bit floats.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuel_dialect import dtypes
+from fuel_dialect.errors import ArgumentError, ArrayFileError, WeightError
+from fuel_runtime.call.arguments import Array, Port, as_array, describe
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from fuel_dialect.dtypes import DType
+
+MOST_NAMES = 8
+"""Of the weights given, how many a message names."""
+
+NUMPY_NAMES: Mapping[str, str] = {
+    "BOOL": "bool",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+    "U8": "uint8",
+    "U16": "uint16",
+    "U32": "uint32",
+    "U64": "uint64",
+    "F16": "float16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+}
+"""The element types of a safetensors header, as NumPy or ml_dtypes name them."""
+
+
+def load_arrays(path: str | PathLike[str]) -> dict[str, Array]:
+    """
+    Read all arrays of a `.safetensors` or `.npz` file.
+
+    Raises `ArrayFileError`, one line, for another ending and for a truncated or damaged file, and
+    `OSError` for one that cannot be read.
+    """
+    return _FORMATS[check_ending(path)][0](Path(path))
+
+
+def save_arrays(path: str | PathLike[str], arrays: Mapping[str, Array]) -> None:
+    """
+    Write arrays to a `.safetensors` or `.npz` file, as a whole or not at all.
+
+    Raises `ArrayFileError` for another ending and for an element type that npz cannot name.
+    """
+    ending = check_ending(path)
+    check_storable(path, {name: dtypes.of(array.dtype) for name, array in arrays.items()})
+    write = _FORMATS[ending][1]
+    _atomically(Path(path), lambda file: write(file, arrays))
+
+
+def check_ending(path: str | PathLike[str]) -> str:
+    """The ending of the name of an array file. Raises `ArrayFileError` for one fuel cannot read."""
+    ending = Path(path).suffix
+    if ending not in _FORMATS:
+        raise ArrayFileError(f"{os.fspath(path)}: the name must end in {' or '.join(_FORMATS)}")
+    return ending
+
+
+def check_storable(path: str | PathLike[str], types: Mapping[str, DType]) -> None:
+    """Raise `ArrayFileError` if the file's format has no name for one of the element types."""
+    if check_ending(path) != ".npz":
+        return
+    for name, dtype in types.items():
+        if not hasattr(np, dtype.numpy_name or ""):
+            raise ArrayFileError(
+                f"{os.fspath(path)}: npz cannot hold {name!r}, which is {dtype}; "
+                "write a .safetensors file, which can"
+            )
+
+
+def bind_weights(
+    needed: Mapping[str, Sequence[Port]], given: Mapping[str, Any]
+) -> dict[str, Array]:
+    """
+    The arrays of the weights of a program, by key; what the program does not read is left out.
+
+    They are used where they lie, not copied, when their elements are contiguous. Raises
+    `WeightError` that names every weight that is missing or has another shape or dtype.
+    """
+    bound: dict[str, Array] = {}
+    faults: list[str] = []
+    for key, ports in needed.items():
+        if len(ports) > 1:
+            types = " and as ".join(describe(port.dtype.name, port.shape) for port in ports)
+            faults.append(f"{key!r}: the program reads it as {types}; a weight has one type")
+            continue
+        if key not in given:
+            expected = describe(ports[0].dtype.name, ports[0].shape)
+            faults.append(f"{key!r}: missing, expected {expected}")
+            continue
+        for port in ports:
+            try:
+                bound[key] = np.asarray(as_array(given[key], port, f"{key!r}"), order="C")
+            except ArgumentError as error:
+                faults.append(str(error))
+    if faults:
+        names = sorted(given)
+        have = ", ".join(names[:MOST_NAMES]) or "none"
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        raise WeightError(f"weights: {'; '.join(faults)} (given: {have}{more})")
+    return bound
+
+
+def _load_safetensors(path: Path) -> dict[str, Array]:
+    import safetensors
+
+    try:
+        entries = safetensors.deserialize(path.read_bytes())
+    except safetensors.SafetensorError as error:
+        raise ArrayFileError(f"{path}: not a whole safetensors file: {error}") from None
+    return {name: _decoded(path, name, entry) for name, entry in entries}
+
+
+def _decoded(path: Path, name: str, entry: Mapping[str, Any]) -> Array:
+    import ml_dtypes
+
+    known = NUMPY_NAMES.get(entry["dtype"])
+    if known is None:
+        raise ArrayFileError(f"{path}: {name!r} is {entry['dtype']}, which NumPy has no dtype for")
+    dtype = np.dtype(getattr(np if hasattr(np, known) else ml_dtypes, known))
+    return np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+
+
+def _load_npz(path: Path) -> dict[str, Array]:
+    with path.open("rb") as handle:
+        start = handle.read(len(np.lib.format.MAGIC_PREFIX))
+        if start == np.lib.format.MAGIC_PREFIX:
+            raise ArrayFileError(f"{path}: not an npz file, but a single array")
+        if start and not start.startswith(b"PK"):
+            raise ArrayFileError(f"{path}: not an npz file, which is a zip archive of arrays")
+        handle.seek(0)
+        try:
+            with np.load(handle, allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        except MemoryError:
+            raise
+        except Exception as error:  # zipfile, zlib and NumPy raise a dozen kinds for wrong bytes
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            raise ArrayFileError(f"{path}: not a whole npz file: {reason}") from None
+
+
+def _save_safetensors(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    from safetensors.numpy import save
+
+    file.write(save({name: np.asarray(array, order="C") for name, array in arrays.items()}))
+
+
+def _save_npz(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    """As `numpy.savez` does, which cannot write an array called "file"."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file under another name, then give it its own."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+_Load = Callable[[Path], dict[str, Array]]
+_Save = Callable[[IO[bytes], Mapping[str, Array]], None]
+
+_FORMATS: Mapping[str, tuple[_Load, _Save]] = {
+    ".safetensors": (_load_safetensors, _save_safetensors),
+    ".npz": (_load_npz, _save_npz),
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The transfers of a walk: functions that bring a value to a device and count what they move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuel_runtime.call.report import TransferReport
+    from fuel_runtime.devices import Device
+
+
+class Mover:
+    """
+    Brings a value to one device.
+
+    An argument that is there already is handed on as it is, and does not count as moved.
+    """
+
+    def __init__(self, device: Device, report: TransferReport):
+        self._receive = device.receive
+        self._lock = Lock()
+        self.report = report
+        self.moves = 0
+
+    def __call__(self, value: Any) -> Any:
+        """The value on the device. Raises `OutOfMemory`."""
+        moved = self._receive(value)
+        if moved is not value:
+            with self._lock:
+                self.moves += 1
+        return moved
+
+
+class Once:
+    """Brings a leaf to a device when it is first read there, and keeps it there."""
+
+    def __init__(self, move: Callable[[Any], Any]):
+        self._move = move
+        self._lock = Lock()
+        self._kept: Any = None
+
+    def __call__(self, value: Any) -> Any:
+        """The value on the device. Raises `OutOfMemory`."""
+        with self._lock:
+            if self._kept is None:
+                self._kept = self._move(value)
+            return self._kept

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a session asks of the optimiser: the machine, and the options of the pipeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from fuel_dialect.attributes import HOST
+from fuel_dialect.determinism import mark_deterministic
+from fuel_dialect.errors import ArgumentError
+from fuel_runtime.devices.topology import is_host_alone, topology_for
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from fuel_dialect.targets.machine import Topology
+    from fuel_passes.pipeline import OptimizePass
+    from fuel_runtime.devices import Devices
+
+
+def planned_for(
+    topology: str | PathLike[str] | Topology | None, devices: Devices
+) -> str | Topology:
+    """
+    The topology that a session plans for: the one it was given, else what its devices say.
+
+    Raises `FuelPassError` for a preset or a file that is none.
+    """
+    if topology is None:
+        return HOST if is_host_alone(devices) else topology_for(devices)
+    if not isinstance(topology, str | PathLike):
+        return topology
+    from fuel_passes.planning.topology import preset, read
+
+    name = os.fspath(topology)
+    return read(name) if name.endswith(".json") else preset(name)
+
+
+@dataclass(frozen=True)
+class Planning:
+    """How a session has programs planned: for what machine, and the options of `fuel-optimize`."""
+
+    topology: str | Topology
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_told: bool = False
+    """Whether a person said what the topology is."""
+
+    def __post_init__(self) -> None:
+        from fuel_passes.options import why_not
+
+        for name, value in self.options.items():
+            reason = why_not(name, value)
+            if reason is not None:
+                raise ArgumentError(f"session: {reason}")
+
+    def take(self, module: ModuleOp) -> None:
+        """
+        Check the plan of a module that is taken as it is, and say on it what it may use.
+
+        It has to be made for the topology that the session was told, or else for the one that the
+        module states. Raises `TopologyChanged` if it is not. What a session's devices amount to is
+        no more than a guess at rates, and no reason to refuse.
+        """
+        from fuel_passes.planning.topology import STAMP, attribute_of, check_plan, resolve
+
+        if self.is_told:
+            told = self.topology
+            check_plan(module, resolve(module, told) if isinstance(told, str) else told)
+        elif STAMP in module.attributes:
+            check_plan(module, resolve(module))
+        if self.options.get("deterministic"):
+            mark_deterministic(module, True)
+        if not isinstance(self.topology, str):
+            module.attributes.setdefault(STAMP, attribute_of(self.topology))
+
+    def prepare(self, module: ModuleOp) -> OptimizePass:
+        """The pipeline for a module, which carries a topology that has no name from then on."""
+        from fuel_passes.pipeline import OptimizePass
+        from fuel_passes.planning.topology import STAMP, attribute_of
+
+        named = self.topology if isinstance(self.topology, str) else None
+        if not isinstance(self.topology, str):
+            module.attributes[STAMP] = attribute_of(self.topology)
+        return OptimizePass(topology=named, **self.options)

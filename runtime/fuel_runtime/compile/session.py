@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Sessions: the devices to use and the options of compiling for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.context import Program, load_program, make_context
+from fuel_dialect.errors import (
+    ArgumentError,
+    DecisionError,
+    DTypeError,
+    OutOfMemory,
+    ProgramError,
+    UnknownDevice,
+    WeightError,
+)
+from fuel_runtime.call.arguments import Signature
+from fuel_runtime.compile.placing import Pins, Place, Results, place_results
+from fuel_runtime.compile.planning import Planning, planned_for
+from fuel_runtime.devices import Devices, Emulate, open_devices
+
+if TYPE_CHECKING:
+    from fuel_dialect.targets.machine import Topology
+    from fuel_passes.pipeline import OptimizePass
+    from fuel_passes.planning.measurements import MeasurementSource
+    from fuel_runtime.compile.executable import Executable
+
+Weights = Mapping[str, Any] | str | PathLike[str] | None
+
+MOST_THREADS = 1024
+"""More threads than any kernel has use for are a mistake, and cost memory each."""
+
+
+class Session:
+    """
+    What programs are compiled for and how.
+
+    `devices` is a comma-separated list such as `cpu,cuda:0`, "auto" for what this machine has, or
+    what `open_devices` gave. `emulate` names those of them that need not be there: `"cuda:0"`, or
+    `{"cuda:0": 1 << 30}` with the bytes of its memory. `force` maps decisions to arms:
+    `{"d0": 1}`, nested `{"d3/1/d0": 0}`. `threads` is how many threads the CPU may use, all cores
+    by default.
+
+    `topology` is what programs are planned for: the name of a preset, a `.json` file or a
+    `Topology`; without one, what follows from the devices. The rest are options of
+    `fuel-optimize`. With `variants="keep"` the optimiser keeps every way to compute something as an
+    arm that can be forced; with "bake" only those that are near in price. `granularity="chain"`
+    cuts runs at every fan-in and fan-out. `precision="exact"` refuses programs that need dtype
+    promotion. `device` pins every kernel that it can run to a device. Only kernels are used that
+    are at most `max_ulps` units in the last place off, and with `deterministic` those that give the
+    same bits each time. `measurements`, a `.json` file or a `MeasurementSource`, replaces modelled
+    prices. Another device becomes an arm of a decision if it takes at most `reach` times as long as
+    the planned one, or if the work would fill more than the share `refuge` of the memory of that.
+    `plugins=False` leaves out the passes and patterns of other packages.
+
+    Raises `UnknownDevice`, `DeviceUnavailable`, `ArgumentError`, or `FuelPassError` for a topology
+    that is none.
+    """
+
+    def __init__(
+        self,
+        devices: str | Devices = "cpu",
+        *,
+        emulate: Emulate = None,
+        force: Mapping[str, int] | None = None,
+        threads: int | None = None,
+        topology: str | PathLike[str] | Topology | None = None,
+        variants: Literal["bake", "keep"] = "bake",
+        granularity: Literal["segment", "chain"] = "segment",
+        precision: Literal["fast", "exact"] = "fast",
+        device: str | None = None,
+        deterministic: bool = False,
+        max_ulps: int | None = None,
+        measurements: str | PathLike[str] | MeasurementSource | None = None,
+        reach: float = 4.0,
+        refuge: float = 0.8,
+        plugins: bool = True,
+    ):
+        options: dict[str, Any] = {
+            "variants": variants,
+            "granularity": granularity,
+            "precision": precision,
+            "device": device,
+            "deterministic": deterministic,
+            "max_ulps": max_ulps,
+            "measurements": measurements,
+            "reach": reach,
+            "refuge": refuge,
+            "plugins": plugins,
+        }
+        if isinstance(measurements, PathLike):
+            options["measurements"] = os.fspath(measurements)
+        self._devices = _opened(devices, emulate, threads)
+        self._force = _checked({} if force is None else force)
+        self._planning = Planning(
+            planned_for(topology, self._devices), options, topology is not None
+        )
+
+    @property
+    def devices(self) -> Devices:
+        """What was asked for, what is present, and why the rest is absent."""
+        return self._devices
+
+    def compile(
+        self,
+        program: Program,
+        entry: str = "main",
+        *,
+        weights: Weights = None,
+        optimize: bool = True,
+        place: Place | None = None,
+        results: Results | None = None,
+    ) -> Executable:
+        """
+        Compile a function of a module, of a `.mlir` file or of IR text; a module is left as it is.
+
+        `weights` holds the arrays of the program's `fuel.weight`s, or names a `.safetensors` or
+        `.npz` file of them; they are read where they lie, so do not write to them. What it holds
+        besides is ignored. With `optimize=False` the program is taken as it is: what is in no
+        kernel or run is put into one. A plan in it must be for the `topology` of the session, if
+        that was given one, or else of the module, if it states one.
+
+        `place` pins what is named to a device: ops by kind (`matmul`), the op of a value by the
+        name it has in the IR (`h`), all arms of a decision (`d0`), or kernels by the label that
+        `fuel-explain` and the optimised IR show; see `placing.Pins`. `results` says where results
+        are to be: a device for all, a mapping of their names to devices, or a sequence; those
+        elsewhere than on the host come as `DeviceArray`s. Without it the program decides
+        (`fuel.device`), else it is the host.
+
+        Raises `ProgramError` for IR that does not parse or verify or lacks the function, `OSError`
+        for a file that cannot be read, `WeightError` for weights that are missing or do not fit,
+        `TopologyChanged` for a plan that is for another topology, `DecisionError` for a forced
+        decision that is not there, `DeviceUnavailable` for one that cannot be followed,
+        `ArgumentError` for a `place` or `results` that names nothing, `OutOfMemory`, and what the
+        passes raise.
+        """
+        from fuel_runtime.compile.executable import build
+
+        module = load_program(program)
+        function = find_function(module, entry)
+        if results is not None:
+            place_results(function, Signature.of(function), results, self._devices)
+        pins = self._pins(place, optimize)
+        self._plan(module, entry, optimize, pins)
+        try:
+            return build(
+                module,
+                find_function(module, entry),
+                self._devices,
+                _loaded_weights(weights),
+                self._force,
+            )
+        except MemoryError as error:
+            raise OutOfMemory(f"{entry}: not enough memory to load it: {error}") from None
+
+    def run(
+        self,
+        program: Program,
+        *args: Any,
+        entry: str = "main",
+        weights: Weights = None,
+    ) -> tuple[Any, ...]:
+        """Compile a program and call it once; see `compile` and `Executable`."""
+        return self.compile(program, entry, weights=weights)(*args)
+
+    def put(self, array: Any, device: str) -> Any:
+        """
+        An array on a device of the session, to be an argument of many calls.
+
+        One of another library in CUDA memory comes to a CUDA device without passing the host.
+        Raises `DeviceUnavailable`, `OutOfMemory`, or `ArgumentError` for what is no array that fuel
+        can hold.
+        """
+        import numpy as np
+
+        from fuel_dialect import dtypes
+        from fuel_runtime.devices.arrays import DeviceArray
+        from fuel_runtime.devices.cuda.exchange import is_on_cuda
+
+        home = self._devices.at(DeviceAttr.of(device))
+        if isinstance(array, DeviceArray):
+            return home.receive(array)
+        takers = [taker for taker in self._devices.takers if taker is home and is_on_cuda(array)]
+        given = takers[0].adopt(array) if takers else np.asarray(array)
+        try:
+            dtypes.of(given.dtype)
+        except DTypeError as error:
+            raise ArgumentError(f"put: {error}") from None
+        return home.receive(given)
+
+    def _pins(self, place: Place | None, optimize: bool) -> Pins | None:
+        if place is None:
+            return None
+        if not optimize:
+            raise ArgumentError(
+                "place: with optimize=False a program runs where it says; pin ops in it (placement)"
+            )
+        return Pins(place, self._devices)
+
+    def _plan(self, module: ModuleOp, entry: str, optimize: bool, pins: Pins | None) -> None:
+        """Bring a module into runs and branches."""
+        if optimize:
+            _optimized(module, entry, self._planning.prepare(module), pins)
+        else:
+            from fuel_passes.finishing.form_runs import FormRunsPass
+
+            self._planning.take(module)
+            FormRunsPass().apply(make_context(), module)
+
+
+def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:
+    """The devices of a session."""
+    if isinstance(devices, Devices):
+        if emulate is not None or threads is not None:
+            raise ArgumentError("session: emulate and threads are given to open_devices")
+        return devices
+    if not isinstance(devices, str):
+        raise UnknownDevice(
+            f"session: devices is a comma-separated string such as 'cpu', not {devices!r}"
+        )
+    return open_devices(devices, _thread_count(threads), emulate)
+
+
+def _optimized(module: ModuleOp, entry: str, plan: OptimizePass, pins: Pins | None) -> None:
+    """Optimise a module in place; pins go on ops at the start, on kernels when there are any."""
+    if pins is None:
+        plan.apply(make_context(), module)
+        return
+    from fuel_passes.forking.collector import paused_collector
+    from fuel_passes.forming.form_kernels import FormKernelsPass
+
+    context = make_context()
+    pins.pin_ops(find_function(module, entry))
+    with paused_collector():
+        for inner in plan.passes():
+            inner.apply(context, module)
+            if isinstance(inner, FormKernelsPass):
+                pins.pin_kernels(find_function(module, entry))
+
+
+def find_function(module: ModuleOp, entry: str) -> FuncOp:
+    """The function of a name. Raises `ProgramError` that lists what there is."""
+    functions = {f.sym_name.data: f for f in module.body.ops if isinstance(f, FuncOp)}
+    function = functions.get(entry)
+    if function is None:
+        have = ", ".join(functions) or "none"
+        raise ProgramError(f"there is no function {entry!r}; the module has {have}")
+    if not function.body.blocks:
+        raise ProgramError(f"the function {entry!r} is declared only; it has no body to run")
+    return function
+
+
+def _thread_count(threads: object) -> int:
+    """How many threads to use. Raises `ArgumentError` for what is no sensible number of them."""
+    if threads is None:
+        return _cores()
+    if not isinstance(threads, int) or isinstance(threads, bool):
+        raise ArgumentError(f"session: threads must be a whole number, got {threads!r}")
+    if threads < 1:
+        raise ArgumentError(f"session: threads must be 1 or more, got {threads}")
+    if threads > MOST_THREADS:
+        raise ArgumentError(f"session: threads must be {MOST_THREADS} or fewer, got {threads}")
+    return threads
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    return min(os.cpu_count() or 1, MOST_THREADS)
+
+
+def _checked(force: object) -> dict[str, int]:
+    if not isinstance(force, Mapping):
+        raise DecisionError(
+            f"session: force maps decisions to arms, such as {{'d0': 1}}; it is not {force!r}"
+        )
+    for decision, arm in force.items():
+        if not isinstance(arm, int) or isinstance(arm, bool) or arm < 0:
+            raise DecisionError(
+                f"decision {decision}: an arm is a number from 0 upwards, not {arm!r}"
+            )
+    return dict(cast("Mapping[str, int]", force))
+
+
+def _loaded_weights(weights: Weights) -> Mapping[str, Any]:
+    if weights is None:
+        return {}
+    if isinstance(weights, Mapping):
+        return weights
+    if not isinstance(weights, str | os.PathLike):
+        raise WeightError(
+            f"weights: expected arrays by name or the path of a file, not {weights!r}"
+        )
+    from fuel_runtime.array_files import load_arrays
+
+    return load_arrays(weights)
