@@ -10,7 +10,7 @@ are storage only: they are held as bytes and no arithmetic op takes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xdsl.dialects import builtin
@@ -114,9 +114,8 @@ def of_type(type: Attribute) -> DType:
         ) from None
 
 
-@cache
-def _by_numpy_name() -> dict[str, DType]:
-    return {d.numpy.name: d for d in TABLE if d.numpy_name is not None}
+BY_NUMPY_NAME = {(d.numpy_name or "").removesuffix("_"): d for d in TABLE if d.numpy_name}
+"""By `numpy.dtype.name`, which NumPy and ml_dtypes both give; looking here imports neither."""
 
 
 def of(dtype: object) -> DType:
@@ -129,19 +128,16 @@ def of(dtype: object) -> DType:
         return dtype
     if isinstance(dtype, Attribute):
         return of_type(dtype)
-    if isinstance(dtype, str) and dtype in BY_NAME:
-        return BY_NAME[dtype]
-    import ml_dtypes
+    if isinstance(dtype, str) and (known := BY_NAME.get(dtype) or BY_NUMPY_NAME.get(dtype)):
+        return known
     import numpy as np
 
-    if isinstance(dtype, str) and hasattr(ml_dtypes, dtype):
-        dtype = getattr(ml_dtypes, dtype)
     try:
         name = np.dtype(dtype).name  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownMemberType, reportUnknownVariableType]
     except TypeError:
         name = str(dtype)
     try:
-        return _by_numpy_name()[name]
+        return BY_NUMPY_NAME[name]
     except KeyError:
         raise DTypeError(f"fuel has no dtype {name}; use one of {', '.join(BY_NAME)}") from None
 

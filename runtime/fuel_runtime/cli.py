@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -70,6 +69,16 @@ class _UsageError(FuelError):
     """The command line cannot be read."""
 
 
+class _ShowVersion(argparse.Action):
+    """Prints the version, which is looked up only then: the metadata take 5 ms to read."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"fuel {version('fuel-compiler')}")
+        parser.exit()
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise _UsageError(f"{message} (see {self.prog} --help)")
@@ -127,7 +136,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    new.add_argument("--version", action="version", version=f"fuel {version('fuel-compiler')}")
+    new.add_argument(
+        "--version", action=_ShowVersion, nargs=0, help="show program's version number and exit"
+    )
     new.add_argument("file", metavar="FILE.mlir", help="the program, textual IR")
     new.add_argument("arguments", nargs="?", metavar="ARGS", help="a .safetensors or .npz file")
     for name, settings in OPTIONS.items():

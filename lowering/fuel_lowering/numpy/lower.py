@@ -252,15 +252,11 @@ def _namespace(
     run: LoweredRun, weights: Mapping[str, np.ndarray[Any, Any]], pool: support.Pool
 ) -> dict[str, Any]:
     """The globals of a run's source."""
-    import ml_dtypes
+    namespace: dict[str, Any] = {"np": np, "support": support, "pool": pool, **run.constants}
+    if "ml_dtypes." in run.source:
+        import ml_dtypes
 
-    namespace: dict[str, Any] = {
-        "np": np,
-        "ml_dtypes": ml_dtypes,
-        "support": support,
-        "pool": pool,
-        **run.constants,
-    }
+        namespace["ml_dtypes"] = ml_dtypes
     for name, use in run.weights.items():
         array = memory.weight(
             key=use.key,

@@ -13,8 +13,9 @@ import numpy as np
 from fuel_dialect import dtypes
 
 NUMPY_FUNCTIONS = frozenset(
-    name for name in dir(np) if callable(getattr(np, name)) and name.isidentifier()
+    name for name, value in vars(np).items() if callable(value) and name.isidentifier()
 )
+"""Read from `vars`, since asking for each name of `dir` imports numpy.f2py and numpy.testing."""
 RESERVED = (
     NUMPY_FUNCTIONS
     | frozenset(dir(builtins))
