@@ -23,9 +23,9 @@ from fuel_dialect.ops.control import RunOp
 from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.interface import BoundLaunch
-from fuel_runtime.devices.vulkan.driver import Memory, VulkanDriver, open_vulkan
 from fuel_runtime.devices.vulkan import driver as vulkan
 from fuel_runtime.devices.vulkan import facts as vulkan_facts
+from fuel_runtime.devices.vulkan.driver import Memory, VulkanDriver, open_vulkan
 
 DEVICE = DeviceAttr.of("vulkan:0")
 MEBIBYTE = 1 << 20
