@@ -18,8 +18,8 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from fuel_dialect.builder.trace import describe
 from fuel_dialect.errors import GraphError, ProgramError
+from fuel_dialect.tensors import describe
 
 Program = ModuleOp | str | PathLike[str]
 """A module, IR text, or the path of a file of it; a string that is a path ends in `.mlir`."""

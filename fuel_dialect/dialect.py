@@ -23,7 +23,8 @@ from fuel_dialect.ops import (
     reduction,
     shape,
 )
-from fuel_dialect.ops.base import AnyTensor, ConstOp, FuelOp
+from fuel_dialect.ops.base import ConstOp, FuelOp
+from fuel_dialect.tensors import AnyTensor
 
 CATEGORIES: tuple[ModuleType, ...] = (
     base,

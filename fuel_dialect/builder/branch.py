@@ -12,19 +12,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.builder.tensor import Tensor
-from fuel_dialect.builder.trace import ArmScope, backward_ops, block_of, describe, forward_ops
+from fuel_dialect.builder.trace import ArmScope, Trace, backward_ops, block_of, forward_ops
 from fuel_dialect.errors import GraphError, InvalidBranch, InvalidScan
 from fuel_dialect.ops.control import BranchOp, YieldOp
+from fuel_dialect.tensors import describe
 from fuel_dialect.traits import Leaf
-
-if TYPE_CHECKING:
-    from fuel_dialect.builder.graph import Graph
 
 BACKENDS = {"cpu": "numpy", "cuda": "triton", "vulkan": "kompute"}
 """The code generator of a device kind where a target names none."""
@@ -54,27 +52,26 @@ def _arm_attributes(count: int, targets: Sequence[TargetAttr | str] | None) -> l
 
 
 def trace_branch(
-    graph: Graph,
+    trace: Trace,
     inputs: Tensor | Sequence[Tensor],
     arms: Sequence[Callable[..., Any]],
     targets: Sequence[TargetAttr | str] | None,
     id: str | None,
 ) -> Any:
     """Append a `fuel.branch`; what `Graph.branch` returns."""
-    trace = graph.trace
-    refuse_in_scan(graph)
+    refuse_in_scan(trace)
     _check_arms(arms)
     _check_id(id)
     attributes = _arm_attributes(len(arms), targets)
     given = inputs if isinstance(inputs, list | tuple) else [cast(object, inputs)]
-    operands = [trace.scope.resolve(v) for v in _values(graph, "branch: input", given)]
+    operands = [trace.scope.resolve(v) for v in _values(trace, "branch: input", given)]
     name = trace.new_decision(id)
-    traced = [_trace_arm(graph, name, i, arm, operands) for i, arm in enumerate(arms)]
+    traced = [_trace_arm(trace, name, i, arm, operands) for i, arm in enumerate(arms)]
     regions = [region for region, _ in traced]
     types = _common_types(name, regions)
     op = BranchOp(name, operands, types, list(zip(attributes, regions, strict=True)))
     trace.append(op)
-    results = tuple(Tensor(graph, result) for result in op.outputs)
+    results = tuple(Tensor(trace, result) for result in op.outputs)
     return results[0] if traced[0][1] else results
 
 
@@ -102,43 +99,43 @@ def _check_tensor(what: str, value: object) -> None:
         raise InvalidBranch(f"branch: {what} is a {type(value).__name__}, expected a tensor")
 
 
-def refuse_in_scan(graph: Graph) -> None:
+def refuse_in_scan(trace: Trace) -> None:
     """Raise `InvalidScan` while a scan body is being traced."""
-    if graph.trace.scope.in_scan:
+    if trace.scope.in_scan:
         raise InvalidScan("branch: a branch is not allowed in the body of a scan")
 
 
-def _values(graph: Graph, what: str, given: Iterable[object]) -> list[SSAValue]:
+def _values(trace: Trace, what: str, given: Iterable[object]) -> list[SSAValue]:
     """The values of tensors of a graph. Raises `InvalidBranch` or `GraphError`."""
     values: list[SSAValue] = []
     for index, item in enumerate(given):
         if not isinstance(item, Tensor):
             raise InvalidBranch(f"{what} {index} is a {type(item).__name__}, expected a tensor")
-        if item.graph is not graph:
+        if item.trace is not trace:
             raise GraphError(
-                f"{what} {index} must live on the same graph: it is on #{item.graph.id}, the "
-                f"branch on #{graph.id}"
+                f"{what} {index} must live on the same graph: it is on #{item.trace.id}, the "
+                f"branch on #{trace.id}"
             )
         values.append(item.value)
     return values
 
 
 def _trace_arm(
-    graph: Graph, name: str, index: int, arm: Callable[..., Any], operands: Sequence[SSAValue]
+    trace: Trace, name: str, index: int, arm: Callable[..., Any], operands: Sequence[SSAValue]
 ) -> tuple[Region, bool]:
     """The region of an arm, and whether it returned a tensor rather than a tuple of them."""
     where = f"branch {name!r}, arm {index}"
     block = Block(arg_types=[operand.type for operand in operands])
-    scope = ArmScope(block, graph.trace.scope, where)
-    with graph.trace.inside(scope):
-        returned = arm(*(Tensor(graph, argument) for argument in block.args))
+    scope = ArmScope(block, trace.scope, where)
+    with trace.inside(scope):
+        returned = arm(*(Tensor(trace, argument) for argument in block.args))
         single = isinstance(returned, Tensor)
         items = [returned] if single else returned
         if not isinstance(items, list | tuple) or not items:
             raise InvalidBranch(
                 f"{where}: returned {type(returned).__name__}, expected a tensor or a tuple of them"
             )
-        values = _values(graph, f"{where}: result", cast(Sequence[object], items))
+        values = _values(trace, f"{where}: result", cast(Sequence[object], items))
         block.add_op(YieldOp(*(scope.resolve(value) for value in values)))
     return Region(block), single
 
@@ -171,9 +168,9 @@ class BranchBuilder:
     succeed once.
     """
 
-    def __init__(self, graph: Graph, diverge: Tensor):
+    def __init__(self, trace: Trace, diverge: Tensor):
         _check_tensor("diverge", diverge)
-        self._graph = graph
+        self._trace = trace
         self._diverge = diverge
         self._arms: list[Tensor] = []
         self._targets: list[TargetAttr] = []
@@ -203,10 +200,10 @@ class BranchBuilder:
         """
         _check_tensor("reconverge", reconverge_at)
         _check_id(id)
-        with self._graph.trace.lock:
+        with self._trace.lock:
             if self._finalised:
                 raise InvalidBranch("branch: this builder was already finalised; open another one")
-            refuse_in_scan(self._graph)
+            refuse_in_scan(self._trace)
             exits = self._in_range(reconverge_at)
             if len(exits) == 1:
                 self._finalised = True
@@ -214,9 +211,9 @@ class BranchBuilder:
             routes = Routes(self._diverge.value, reconverge_at.value, exits)
             routes.check()
             attributes = _arm_attributes(len(exits), self._targets)
-            name = self._graph.trace.new_decision(id)
+            name = self._trace.new_decision(id)
             self._finalised = True
-            return Tensor(self._graph, routes.make_branch(name, attributes))
+            return Tensor(self._trace, routes.make_branch(name, attributes))
 
     def _in_range(self, reconverge: Tensor) -> list[SSAValue]:
         """Rules 1 and 2: arms there are, and everything stands where ops are being appended."""
@@ -225,12 +222,12 @@ class BranchBuilder:
         arms = [(f"arm {index}", exit) for index, exit in enumerate(self._arms)]
         named = [("diverge", self._diverge), ("reconverge", reconverge), *arms]
         for what, tensor in named:
-            if tensor.graph is not self._graph:
+            if tensor.trace is not self._trace:
                 raise InvalidBranch(
-                    f"branch: {what} must live on the same graph: it is on #{tensor.graph.id}, the "
-                    f"branch on #{self._graph.id}"
+                    f"branch: {what} must live on the same graph: it is on #{tensor.trace.id}, the "
+                    f"branch on #{self._trace.id}"
                 )
-            if block_of(tensor.value) is not self._graph.trace.scope.block:
+            if block_of(tensor.value) is not self._trace.scope.block:
                 raise InvalidBranch(
                     f"branch: {what}, {describe(tensor.value)}, is out of reach: it stands inside "
                     "an arm or a scan body, or outside the one being built"

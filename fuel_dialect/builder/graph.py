@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
-import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -23,16 +22,18 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.builder import tensor
 from fuel_dialect.builder.branch import BranchBuilder, trace_branch
-from fuel_dialect.builder.handle import extents, whole
-from fuel_dialect.builder.promotion import host_array, integer_range, is_number, weak
+from fuel_dialect.builder.constants import make_constant
+from fuel_dialect.builder.handle import as_int, as_shape
 from fuel_dialect.builder.scan import Structure, trace_scan
+from fuel_dialect.builder.state import update_state
 from fuel_dialect.builder.tensor import Operand, Tensor
-from fuel_dialect.builder.trace import Trace, backward_ops, block_of, describe
+from fuel_dialect.builder.trace import Trace, backward_ops, block_of
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError
-from fuel_dialect.ops.base import AnyTensor, ConstOp, integer, splat_attribute
-from fuel_dialect.ops.base import tensor as tensor_of
+from fuel_dialect.numbers import integer
 from fuel_dialect.ops.memory import IotaOp, WeightOp
 from fuel_dialect.state import ALIASES, DONATED
+from fuel_dialect.tensors import AnyTensor, describe
+from fuel_dialect.tensors import tensor as tensor_of
 
 Outputs = TypeVar("Outputs", bound="Tensor | Sequence[Tensor]")
 
@@ -49,9 +50,8 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self.trace = Trace()
+        self.trace = Trace(self)
         self._names: list[str | None] = []
-        self._updates: dict[int, SSAValue] = {}
         self._weights: dict[str, AnyTensor] = {}
 
     @property
@@ -71,7 +71,7 @@ class Graph:
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """The inputs, in order: the arguments of the function."""
-        return tuple(Tensor(self, argument) for argument in self.trace.root.block.args)
+        return tuple(Tensor(self.trace, argument) for argument in self.trace.root.block.args)
 
     def __repr__(self) -> str:
         return f"<fuel.Graph #{self.id}: {len(self._names)} inputs, {self.op_count} ops>"
@@ -97,35 +97,15 @@ class Graph:
         """
         with self.trace.lock:
             made = self._argument("state", shape, dtype, name)
-            self._updates[len(self._names) - 1] = made.value
+            self.trace.updates[len(self._names) - 1] = made.value
             return made
 
     def update(self, state: Tensor, new: Tensor) -> None:
         """What a member of the state is in the next call: `state.update(new)`."""
-        with self.trace.lock:
-            index = next((i for i, t in enumerate(self.inputs) if t.value is state.value), -1)
-            if index not in self._updates:
-                raise GraphError(
-                    f"update: {describe(state.value)} is no state of this graph; make it with "
-                    "graph.state"
-                )
-            if self._updates[index] is not state.value:
-                raise GraphError(f"update: {describe(state.value)} is updated already; once is all")
-            state.require_same_graph("update", new, "the new value")
-            if block_of(new.value) is not self.trace.root.block:
-                raise GraphError("update: the new value was made in an arm or a body; return it")
-            if new.shape != state.shape:
-                raise ShapeError(
-                    f"update: the state is {list(state.shape)}, the new value {list(new.shape)}"
-                )
-            if new.dtype != state.dtype:
-                raise DTypeError(
-                    f"update: dtype mismatch: the state is {state.dtype}, the new value {new.dtype}"
-                )
-            self._updates[index] = new.value
+        update_state(self.trace, state, new)
 
     def _argument(self, op: str, shape: Any, dtype: object, name: str | None) -> Tensor:
-        type = tensor_of(extents(op, shape), dtypes.of(dtype).type)
+        type = tensor_of(as_shape(op, shape), dtypes.of(dtype).type)
         with self.trace.lock:
             if self.trace.scope is not self.trace.root:
                 raise GraphError(
@@ -136,7 +116,7 @@ class Graph:
             self._names.append(name)
             if name is not None and SSAValue.is_valid_name(name):
                 value.name_hint = name
-            return Tensor(self, value)
+            return Tensor(self.trace, value)
 
     def constant(self, value: object, dtype: object = None, shape: Any = None) -> Tensor:
         """
@@ -148,21 +128,11 @@ class Graph:
         the number of elements differs.
         """
         wanted = None if dtype is None else dtypes.of(dtype)
-        if wanted is not None and is_number(value):
-            return self._splat(weak("constant", value, wanted), wanted, shape)
-        array = _numbers(value, wanted)
-        if shape is not None:
-            array = _laid_out(array, extents("constant", shape))
-        return self._leaf(ConstOp.from_numpy(array))
-
-    def _splat(self, number: float, dtype: dtypes.DType, shape: Any) -> Tensor:
-        type = tensor_of(() if shape is None else extents("constant", shape), dtype.type)
-        return self._leaf(ConstOp.make(declared=[type], value=splat_attribute(number, dtype.type)))
+        dims = None if shape is None else as_shape("constant", shape)
+        return Tensor(self.trace, make_constant(self.trace, value, wanted, dims))
 
     def _leaf(self, op: Operation) -> Tensor:
-        with self.trace.editing():
-            self.trace.append(op)
-            return Tensor(self, op.results[0])
+        return Tensor(self.trace, self.trace.leaf(op))
 
     def weight(self, name: str, shape: Any, dtype: object = "f32") -> Tensor:
         """
@@ -172,7 +142,7 @@ class Graph:
         """
         if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise GraphError(f"weight: a name is a non-empty string, got {name!r}")
-        type = tensor_of(extents("weight", shape), dtypes.of(dtype).type)
+        type = tensor_of(as_shape("weight", shape), dtypes.of(dtype).type)
         with self.trace.editing():
             known = self._weights.get(name, type)
             if known != type:
@@ -184,7 +154,7 @@ class Graph:
 
     def iota(self, length: int) -> Tensor:
         """0, 1, ..., length - 1 as f32."""
-        dims = extents("iota", (whole("iota", "the length", length),))
+        dims = as_shape("iota", (as_int("iota", "the length", length),))
         return self._leaf(IotaOp.make(declared=[tensor_of(dims, "f32")]))
 
     def concat(self, tensors: Sequence[Operand], axis: int | None = 0) -> Tensor:
@@ -207,7 +177,7 @@ class Graph:
         the arms do not agree, `GraphError` when one reads another tensor of the graph.
         """
         with self._tracing():
-            return trace_branch(self, inputs, arms, targets, id)
+            return trace_branch(self.trace, inputs, arms, targets, id)
 
     @contextmanager
     def _tracing(self) -> Generator[None]:
@@ -222,7 +192,7 @@ class Graph:
 
     def open_branch(self, diverge: Tensor) -> BranchBuilder:
         """A builder that turns routes from `diverge`, already built, into the arms of a branch."""
-        return BranchBuilder(self, diverge)
+        return BranchBuilder(self.trace, diverge)
 
     def scan(
         self,
@@ -245,7 +215,7 @@ class Graph:
         Raises `InvalidScan`, `ShapeError` or `DTypeError`, with the index of the carry or x.
         """
         with self._tracing():
-            return trace_scan(self, body, init, xs, consts, length, reverse)
+            return trace_scan(self.trace, body, init, xs, consts, length, reverse)
 
     def build(
         self, *results: Any, name: str = "main", names: Sequence[str | None] | None = None
@@ -262,11 +232,11 @@ class Graph:
         if len(results) == 1 and isinstance(results[0], list | tuple):
             results = tuple(cast(Sequence[Any], results[0]))
         _check_name("build", name)
-        labels = _check_results(self, results, names, bool(self._updates))
+        labels = _check_results(self.trace, results, names, bool(self.trace.updates))
         with self.trace.lock:
             _check_defaults("input", "arg", self._names)
             _check_defaults("result", "result", labels)
-            values = [*(r.value for r in results), *self._updates.values()]
+            values = [*(r.value for r in results), *self.trace.updates.values()]
             function = self._function(values, name, labels)
         module = ModuleOp([function])
         module.verify()
@@ -294,12 +264,12 @@ class Graph:
 
     def _argument_attributes(self) -> ArrayAttr[DictionaryAttr] | None:
         entries = [_named(name) for name in self._names]
-        for index in self._updates:
+        for index in self.trace.updates:
             entries[index][DONATED] = UnitAttr()
         return _attributes(entries)
 
     def _result_attributes(self, labels: Sequence[str | None]) -> ArrayAttr[DictionaryAttr] | None:
-        aliases: list[dict[str, Attribute]] = [{ALIASES: integer(i)} for i in self._updates]
+        aliases: list[dict[str, Attribute]] = [{ALIASES: integer(i)} for i in self.trace.updates]
         return _attributes([*map(_named, labels), *aliases])
 
 
@@ -341,7 +311,7 @@ def _check_defaults(what: str, prefix: str, names: Sequence[str | None]) -> None
 
 
 def _check_results(
-    graph: Graph,
+    trace: Trace,
     results: Sequence[object],
     names: Sequence[str | None] | None,
     has_state: bool,
@@ -352,12 +322,12 @@ def _check_results(
     for index, result in enumerate(results):
         if not isinstance(result, Tensor):
             raise GraphError(f"build: result {index} is a {type(result).__name__}, not a tensor")
-        if result.graph is not graph:
+        if result.trace is not trace:
             raise GraphError(
-                f"build: result {index} must live on the same graph: it is on #{result.graph.id}, "
-                f"this is #{graph.id}"
+                f"build: result {index} must live on the same graph: it is on #{result.trace.id}, "
+                f"this is #{trace.id}"
             )
-        if block_of(result.value) is not graph.trace.root.block:
+        if block_of(result.value) is not trace.root.block:
             raise GraphError(
                 f"build: result {index}, {describe(result.value)}, was made inside an arm or a "
                 "scan body; return it from there"
@@ -368,44 +338,3 @@ def _check_results(
     for index, label in enumerate(labels):
         _check_new_name("build", label, labels[:index])
     return labels
-
-
-def _numbers(value: object, dtype: dtypes.DType | None) -> np.ndarray[Any, Any]:
-    """Numbers as an array. Raises `DTypeError` for others and for what `dtype` does not have."""
-    try:
-        given = np.asarray(value)
-    except (TypeError, ValueError, OverflowError):
-        return host_array("constant", value, dtype)  # which says what is wrong
-    if given.dtype.kind in "OSTUMmc" and not all(map(is_number, given.flat)):
-        raise DTypeError(f"constant: expected a number or an array of numbers, got {value!r}")
-    array = host_array("constant", value, dtype)
-    if dtype is not None and (dtype.is_integer or dtype.kind == "mask"):
-        _check_kept(given, array, dtype)
-    return array
-
-
-def _check_kept(
-    given: np.ndarray[Any, Any], array: np.ndarray[Any, Any], dtype: dtypes.DType
-) -> None:
-    """Raise `DTypeError` for the first number that is another one in an array of integers."""
-    wide = given if given.dtype.kind in "biuO" else given.astype(np.float64)
-    kept = wide == array
-    if dtype.is_integer and wide.dtype.kind == "f":
-        # a float beyond the range may convert to the limit, which rounds to the same float
-        low, high = integer_range(dtype)
-        kept = kept & (wide >= float(low)) & (wide < float(high + 1))
-    if not np.all(kept):
-        worst = wide[~np.asarray(kept)][0]
-        raise DTypeError(f"constant: {worst} does not fit {dtype}: the value is not representable")
-
-
-def _laid_out(array: np.ndarray[Any, Any], dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    if not array.ndim:
-        return np.broadcast_to(array, dims)
-    count = int(np.prod(dims, dtype=np.int64))
-    if array.size != count:
-        raise ShapeError(
-            f"constant: {array.size} values: the length does not match shape element count "
-            f"{count} of {list(dims)}"
-        )
-    return array.reshape(dims)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast
+from typing import Any, Self, SupportsIndex, cast
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, UnitAttr, f64
@@ -19,10 +19,13 @@ from xdsl.ir import Attribute, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.builder.constants import make_constant
 from fuel_dialect.builder.promotion import Number, is_number, weak
+from fuel_dialect.builder.trace import Trace
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError
 from fuel_dialect.layout import broadcast_shapes
+from fuel_dialect.numbers import integer, splat_attribute
 from fuel_dialect.ops import (
     comparison,
     elementwise,
@@ -33,16 +36,14 @@ from fuel_dialect.ops import (
     reduction,
     shape,
 )
-from fuel_dialect.ops.base import AnyTensor, ConstOp, FuelOp, integer, splat_attribute, tensor
-
-if TYPE_CHECKING:
-    from fuel_dialect.builder.graph import Graph
+from fuel_dialect.ops.base import ConstOp, FuelOp
+from fuel_dialect.tensors import AnyTensor, tensor
 
 Dims = Sequence[SupportsIndex]
 Ranges = Sequence[tuple[SupportsIndex, SupportsIndex]]
 
 
-def whole(op: str, what: str, value: object) -> int:
+def as_int(op: str, what: str, value: object) -> int:
     """An integer argument. Raises `DTypeError` for what is no integer, such as True."""
     try:
         # a bool counts as an integer in Python, but nobody means one by it
@@ -51,11 +52,11 @@ def whole(op: str, what: str, value: object) -> int:
         raise DTypeError(f"{op}: {what} must be an integer, got {value!r}") from None
 
 
-def extents(op: str, dims: object) -> tuple[int, ...]:
+def as_shape(op: str, dims: object) -> tuple[int, ...]:
     """A shape. Raises `DTypeError` for what is no integers, `ShapeError` for a negative one."""
     if isinstance(dims, str | Handle) or not hasattr(dims, "__iter__"):
-        return extents(op, (dims,))
-    sizes = tuple(whole(op, "an extent", d) for d in dims)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]
+        return as_shape(op, (dims,))
+    sizes = tuple(as_int(op, "an extent", d) for d in dims)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]
     if any(size < 0 for size in sizes):
         raise ShapeError(f"{op}: extents must be >= 0, got {list(sizes)}; fuel shapes are static")
     return sizes
@@ -63,7 +64,7 @@ def extents(op: str, dims: object) -> tuple[int, ...]:
 
 def normal_axis(op: str, axis: object, rank: int, shape: Sequence[int]) -> int:
     """A dim counted from the start. Raises `ShapeError` unless -rank <= axis < rank."""
-    index = whole(op, "an axis", axis)
+    index = as_int(op, "an axis", axis)
     if not -rank <= index < rank:
         raise ShapeError(f"{op}: axis {index} is out of bounds for shape {list(shape)}")
     return index % rank
@@ -79,11 +80,16 @@ def unpack(dims: tuple[Any, ...]) -> Sequence[Any]:
 class Handle:
     """A value of a graph: shape, dtype, and the strict builders. Hashed by identity."""
 
-    __slots__ = ("graph", "value")
+    __slots__ = ("trace", "value")
 
-    def __init__(self, graph: Graph, value: SSAValue):
-        self.graph = graph
+    def __init__(self, trace: Trace, value: SSAValue):
+        self.trace = trace
         self.value = value
+
+    @property
+    def graph(self) -> Any:
+        """The `Graph` that the value belongs to."""
+        return self.trace.graph
 
     @property
     def type(self) -> AnyTensor:
@@ -114,8 +120,8 @@ class Handle:
         for other in others:
             self.require_same_graph(name, other)
         operands = (self.value, *(other.value for other in others))
-        value = self.graph.trace.emit(op, operands, declared, **properties)
-        return type(self)(self.graph, value)
+        value = self.trace.emit(op, operands, declared, **properties)
+        return type(self)(self.trace, value)
 
     def require_same_graph(self, op: str, other: Handle, role: str = "the other") -> None:
         """Raise `GraphError` for a value of another graph, `DTypeError` for no value at all."""
@@ -124,18 +130,18 @@ class Handle:
                 f"{op}: {role} must be a fuel tensor, got {type(other).__name__}; use an operator, "
                 "or make a tensor with graph.constant"
             )
-        if other.graph is not self.graph:
+        if other.trace is not self.trace:
             raise GraphError(
-                f"{op}: operands must live on the same graph; the first is on #{self.graph.id}, "
-                f"{role} on #{other.graph.id}: build that on #{self.graph.id} too"
+                f"{op}: operands must live on the same graph; the first is on #{self.trace.id}, "
+                f"{role} on #{other.trace.id}: build that on #{self.trace.id} too"
             )
 
     def _splat(self, number: Number, dtype: DType | None = None) -> Self:
         """A constant of this shape."""
         type_ = tensor(self.shape, (dtype or self.dtype).type)
         value = splat_attribute(number, type_.element_type)
-        made = self.graph.trace.emit(ConstOp, (), (type_,), value=value)
-        return type(self)(self.graph, made)
+        made = self.trace.emit(ConstOp, (), (type_,), value=value)
+        return type(self)(self.trace, made)
 
     def add(self, other: Handle) -> Self:
         """self + other. One shape and dtype; integers wrap."""
@@ -292,7 +298,7 @@ class Handle:
     def powi(self, exponent: SupportsIndex) -> Self:
         """self to an integer power, by repeated multiplication; 0 gives 1."""
         return self.emit(
-            elementwise.PowiOp, exponent=integer(whole("powi", "the exponent", exponent))
+            elementwise.PowiOp, exponent=integer(as_int("powi", "the exponent", exponent))
         )
 
     def clamp(self, min: float, max: float) -> Self:
@@ -327,12 +333,12 @@ class Handle:
 
     def permute(self, *axes: Any) -> Self:
         """Dim i of the result is dim `axes[i]`. Raises `ShapeError` for no permutation."""
-        order = [whole("permute", "an axis", a) for a in unpack(axes)]
+        order = [as_int("permute", "an axis", a) for a in unpack(axes)]
         return self.emit(shape.PermuteOp, axes=shape.int_array(order))
 
     def broadcast_to(self, *dims: Any) -> Self:
         """Repeated to a shape by the NumPy rule; always an op, also for the same shape."""
-        target = extents("broadcast_to", unpack(dims))
+        target = as_shape("broadcast_to", unpack(dims))
         return self.emit(shape.BroadcastToOp, declared=(self._shaped(target),))
 
     def _shaped(self, dims: Sequence[int]) -> AnyTensor:
@@ -342,19 +348,19 @@ class Handle:
         """Elements `start` to `start + length` of a dim. Raises "exceeds dim size"."""
         return self.emit(
             shape.SliceOp,
-            dim=integer(whole("slice", "dim", dim)),
-            start=integer(whole("slice", "start", start)),
-            length=integer(whole("slice", "length", length)),
+            dim=integer(as_int("slice", "dim", dim)),
+            start=integer(as_int("slice", "start", start)),
+            length=integer(as_int("slice", "length", length)),
         )
 
     def unsqueeze(self, dim: SupportsIndex) -> Self:
         """A size-1 dim inserted, 0 <= dim <= rank."""
-        return self.emit(shape.UnsqueezeOp, dim=integer(whole("unsqueeze", "dim", dim)))
+        return self.emit(shape.UnsqueezeOp, dim=integer(as_int("unsqueeze", "dim", dim)))
 
     def concat(self, others: Handle | Sequence[Handle], dim: SupportsIndex) -> Self:
         """Self, then the others, joined along a dim. One dtype; all other dims equal."""
         more = [others] if isinstance(others, Handle) else list(others)
-        return self.emit(shape.ConcatOp, *more, dim=integer(whole("concat", "dim", dim)))
+        return self.emit(shape.ConcatOp, *more, dim=integer(as_int("concat", "dim", dim)))
 
     def contiguize(self) -> Self:
         """The same value, row-major from offset 0."""
@@ -377,7 +383,7 @@ class Handle:
         return self.emit(reduction.MeanAllOp)
 
     def _over(self, op: type[reduction.DimReductionOp], dim: SupportsIndex) -> Self:
-        return self.emit(op, dim=integer(whole(op.mnemonic(), "dim", dim)))
+        return self.emit(op, dim=integer(as_int(op.mnemonic(), "dim", dim)))
 
     def sum_dim(self, dim: SupportsIndex) -> Self:
         """The sum along a dim, which is removed."""
@@ -405,12 +411,12 @@ class Handle:
 
     def reduce_sum_to(self, *dims: Any) -> Self:
         """Summed down to a shape that broadcasts to this one."""
-        target = extents("reduce_sum_to", unpack(dims))
+        target = as_shape("reduce_sum_to", unpack(dims))
         return self.emit(reduction.ReduceSumToOp, declared=(self._shaped(target),))
 
     def reduce_max_to(self, *dims: Any) -> Self:
         """The maxima, down to a shape that broadcasts to this one."""
-        target = extents("reduce_max_to", unpack(dims))
+        target = as_shape("reduce_max_to", unpack(dims))
         return self.emit(reduction.ReduceMaxToOp, declared=(self._shaped(target),))
 
     def matmul(self, other: Handle, allow_tf32: bool = False) -> Self:
@@ -424,7 +430,7 @@ class Handle:
         """
         self.require_same_graph("matmul", other)
         left, right = self.ndim, other.ndim
-        with self.graph.trace.editing():
+        with self.trace.editing():
             a: Handle = self
             if left == 2 < right:
                 a = self.broadcast_to((*other.shape[:-2], *self.shape))
@@ -432,7 +438,7 @@ class Handle:
                 other = other.broadcast_to((*self.shape[:-2], *other.shape))
             rounding = UnitAttr() if allow_tf32 else None
             product = a.emit(linear_algebra.MatmulOp, other, allow_tf32=rounding)
-            return type(self)(self.graph, product.value)
+            return type(self)(self.trace, product.value)
 
     def softmax_last_dim(self) -> Self:
         """The softmax along the last dim, of floats; a row of -inf alone is NaN."""
@@ -452,12 +458,12 @@ class Handle:
 
     def index_select(self, dim: SupportsIndex, indices: Handle) -> Self:
         """The entries `indices` (ui32, rank 1) of a dim."""
-        where = integer(whole("index_select", "dim", dim))
+        where = integer(as_int("index_select", "dim", dim))
         return self.emit(indexing.IndexSelectOp, indices, dim=where)
 
     def gather(self, dim: SupportsIndex, indices: Handle) -> Self:
         """out[p] = self[p with coordinate `dim` replaced by indices[p]]; ui32 of the same rank."""
-        where = integer(whole("gather", "dim", dim))
+        where = integer(as_int("gather", "dim", dim))
         return self.emit(indexing.GatherOp, indices, dim=where)
 
     def write_slice(self, source: Handle, ranges: Ranges) -> Self:
@@ -475,7 +481,7 @@ class Handle:
         `IndexOutOfRange` when the program runs.
         """
         starts = self._starts("write_slice_doff", source, ranges)
-        where = integer(whole("write_slice_doff", "the axis", axis))
+        where = integer(as_int("write_slice_doff", "the axis", axis))
         return self.emit(memory.WriteSliceDoffOp, source, position, starts=starts, axis=where)
 
     def write_slice_rotating(
@@ -493,14 +499,14 @@ class Handle:
             source,
             position,
             starts=self._starts(name, source, ranges),
-            axis=integer(whole(name, "the axis", axis)),
-            modulus=integer(whole(name, "the modulus", modulus)),
+            axis=integer(as_int(name, "the axis", axis)),
+            modulus=integer(as_int(name, "the modulus", modulus)),
         )
 
     def _starts(self, op: str, source: Handle, ranges: Ranges) -> Attribute:
         """The starts of ranges. Raises `ShapeError` for one that is not as wide as the source."""
         self.require_same_graph(op, source)
-        pairs = [(whole(op, "a start", a), whole(op, "an end", b)) for a, b in ranges]
+        pairs = [(as_int(op, "a start", a), as_int(op, "an end", b)) for a, b in ranges]
         if len(pairs) == source.ndim:
             for dim, ((start, end), width) in enumerate(zip(pairs, source.shape, strict=True)):
                 if end - start != width:
@@ -520,7 +526,7 @@ class Handle:
 
     def _transfer(self, op: type[memory.TransferOp], device: str | DeviceAttr) -> Self:
         name = op.mnemonic()
-        if self.graph.trace.scope.in_scan:
+        if self.trace.scope.in_scan:
             raise InvalidScan(
                 f"{name}: a {name} is not allowed in the body of a scan, which runs on one device; "
                 f"{name} what the scan reads or gives"
@@ -532,69 +538,69 @@ class Handle:
         if self.dtype != other.dtype:
             raise DTypeError(f"{op}: dtype mismatch: {self.dtype}, {other.dtype}; insert a cast")
         common = broadcast_shapes(op, self.shape, other.shape)
-        return self.spread(common), other.spread(common)
+        return self.broadcast_if_needed(common), other.broadcast_if_needed(common)
 
-    def spread(self, dims: Sequence[int]) -> Self:
+    def broadcast_if_needed(self, dims: Sequence[int]) -> Self:
         """`broadcast_to`, or self where the shape is that already."""
         return self if self.shape == tuple(dims) else self.broadcast_to(dims)
 
     def broadcast_add(self, other: Handle) -> Self:
         """`add` of operands broadcast to their common shape. Raises "incompatible shapes"."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             a, b = self._broadcast_pair("broadcast_add", other)
             return a.add(b)
 
     def broadcast_sub(self, other: Handle) -> Self:
         """`sub` of operands broadcast to their common shape."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             a, b = self._broadcast_pair("broadcast_sub", other)
             return a.sub(b)
 
     def broadcast_mul(self, other: Handle) -> Self:
         """`mul` of operands broadcast to their common shape."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             a, b = self._broadcast_pair("broadcast_mul", other)
             return a.mul(b)
 
     def broadcast_div(self, other: Handle) -> Self:
         """`div` of operands broadcast to their common shape."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             a, b = self._broadcast_pair("broadcast_div", other)
             return a.div(b)
 
     def fmax_ieee(self, other: Handle) -> Self:
         """The larger, or the one that is not NaN; of two zeros self. Never made of `maximum`."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             return self._other_if_nan(self.ge(other), other)
 
     def fmin_ieee(self, other: Handle) -> Self:
         """The smaller, or the one that is not NaN; of two zeros self."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             return self._other_if_nan(self.le(other), other)
 
     def _other_if_nan(self, keep: Self, other: Handle) -> Self:
         picked = keep.where(self, other)
-        picked = type(self)(self.graph, other.ne(other).value).where(self, picked)
+        picked = type(self)(self.trace, other.ne(other).value).where(self, picked)
         return self.ne(self).where(other, picked)
 
     def trunc(self) -> Self:
         """Rounded toward zero, signed zeros kept; integers are returned as they are."""
         if not self.dtype.is_float:
             return self
-        with self.graph.trace.editing():
+        with self.trace.editing():
             up = self.ge(self._splat(0.0))
             return up.where(self.floor(), self.ceil())
 
     def rem_trunc(self, other: Handle) -> Self:
         """self - trunc(self / other) * other: the sign of the dividend."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             return self.sub(self.div(other).trunc().mul(other))
 
     def rms_norm_last_dim_decomposed(self, eps: float) -> Self:
         """`rms_norm_last_dim` as seven ops in this dtype."""
         if not self.ndim:
             raise ShapeError("rms_norm_last_dim: needs rank >= 1, got a rank-0 tensor")
-        with self.graph.trace.editing():
+        with self.trace.editing():
             mean = self.sqr().mean_dim(self.ndim - 1)
             column = mean._reshape((*self.shape[:-1], 1)).add_scalar(eps).sqrt()
             return self.div(column.broadcast_to(self.shape))
@@ -611,12 +617,12 @@ class Handle:
         """
         seq, d = self._rope_dims()
         cos, sin = rope_tables(seq, d, base, start_pos)
-        with self.graph.trace.editing():
+        with self.trace.editing():
             cosine, sine = (self._table(t) for t in (cos, sin))
             return self.rope_with_tables(cosine, sine)
 
     def _table(self, array: np.ndarray[Any, Any]) -> Self:
-        return type(self)(self.graph, self.graph.constant(array, self.dtype).value)
+        return type(self)(self.trace, make_constant(self.trace, array, self.dtype))
 
     def _rope_dims(self) -> tuple[int, int]:
         if self.ndim < 2:
@@ -638,7 +644,7 @@ class Handle:
                     f"rope: {role} has shape {list(table.shape)}, expected {list(dims)} for "
                     f"{list(self.shape)}"
                 )
-        with self.graph.trace.editing():
+        with self.trace.editing():
             return self._rotate(cos, sin)
 
     def _rotate(self, cos: Handle, sin: Handle) -> Self:

@@ -6,20 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from xdsl.ir import Block, Region, SSAValue
 
 from fuel_dialect import dtypes
-from fuel_dialect.builder.handle import whole
+from fuel_dialect.builder.handle import as_int
 from fuel_dialect.builder.tensor import Tensor
-from fuel_dialect.builder.trace import BodyScope
+from fuel_dialect.builder.trace import BodyScope, Trace
 from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError
-from fuel_dialect.ops.base import AnyTensor, tensor, tensor_type
 from fuel_dialect.ops.control import ScanOp, ScanYieldOp
-
-if TYPE_CHECKING:
-    from fuel_dialect.builder.graph import Graph
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 
 Structure: TypeAlias = "Tensor | Sequence[Tensor] | None"
 
@@ -32,15 +29,15 @@ class Bundle:
     single: bool
     empty: bool = False
 
-    def rebuild(self, graph: Graph, values: Sequence[SSAValue]) -> Structure:
+    def rebuild(self, trace: Trace, values: Sequence[SSAValue]) -> Structure:
         """Other values in this structure."""
         if self.empty:
             return None
-        tensors = tuple(Tensor(graph, value) for value in values)
+        tensors = tuple(Tensor(trace, value) for value in values)
         return tensors[0] if self.single else tensors
 
 
-def flatten(graph: Graph, what: str, given: object) -> Bundle:
+def flatten(trace: Trace, what: str, given: object) -> Bundle:
     """Read a structure. Raises `InvalidScan` for another one, `GraphError` for another graph."""
     if given is None:
         return Bundle([], False, True)
@@ -50,22 +47,22 @@ def flatten(graph: Graph, what: str, given: object) -> Bundle:
         raise InvalidScan(
             f"scan: {what} must be a tensor, a tuple of tensors or None, got {type(given).__name__}"
         )
-    return Bundle([_value(graph, what, item) for item in cast(Sequence[object], items)], single)
+    return Bundle([_value(trace, what, item) for item in cast(Sequence[object], items)], single)
 
 
-def _value(graph: Graph, what: str, item: object) -> SSAValue:
+def _value(trace: Trace, what: str, item: object) -> SSAValue:
     if not isinstance(item, Tensor):
         raise InvalidScan(f"scan: {what} holds a {type(item).__name__}, expected tensors")
-    if item.graph is not graph:
+    if item.trace is not trace:
         raise GraphError(
-            f"scan: operands must live on the same graph; {what} is on #{item.graph.id}, the scan "
-            f"on #{graph.id}"
+            f"scan: operands must live on the same graph; {what} is on #{item.trace.id}, the scan "
+            f"on #{trace.id}"
         )
     return item.value
 
 
 def trace_scan(
-    graph: Graph,
+    trace: Trace,
     body: Callable[..., Any],
     init: Structure,
     xs: Structure,
@@ -74,9 +71,8 @@ def trace_scan(
     reverse: bool,
 ) -> Any:
     """Append a `fuel.scan`; what `Graph.scan` returns."""
-    trace = graph.trace
-    carry, stacked = flatten(graph, "init", init), flatten(graph, "xs", xs)
-    fixed = flatten(graph, "consts", consts)
+    carry, stacked = flatten(trace, "init", init), flatten(trace, "xs", xs)
+    fixed = flatten(trace, "consts", consts)
     steps = scan_length(stacked.values, length)
     rows = [_row(x) for x in stacked.values]
     types = [*(c.type for c in carry.values), *rows, *(c.type for c in fixed.values)]
@@ -85,18 +81,18 @@ def trace_scan(
         [trace.scope.resolve(value) for value in group.values] for group in (carry, stacked, fixed)
     ]
     with trace.inside(scope):
-        returned = body(*_arguments(graph, scope.block, carry, stacked, len(fixed.values)))
-        ys, until = _end_body(graph, scope, carry, returned)
+        returned = body(*_arguments(trace, scope.block, carry, stacked, len(fixed.values)))
+        ys, until = _end_body(trace, scope, carry, returned)
     inits, slices, known = operands
     op = ScanOp(inits, slices, [*known, *scope.captured], steps, Region(scope.block), reverse)
     trace.append(op)
-    results = carry.rebuild(graph, op.carry_results), ys.rebuild(graph, op.y_results)
-    return (*results, Tensor(graph, op.outputs[-1])) if until else results
+    results = carry.rebuild(trace, op.carry_results), ys.rebuild(trace, op.y_results)
+    return (*results, Tensor(trace, op.outputs[-1])) if until else results
 
 
 def scan_length(xs: Sequence[SSAValue], length: int | None) -> int:
     """The number of steps. Raises `InvalidScan` or `ShapeError` where there is none."""
-    if length is not None and whole("scan", "the length", length) < 0:
+    if length is not None and as_int("scan", "the length", length) < 0:
         raise InvalidScan(f"scan: the length must be >= 0, got {length}")
     if not xs and length is None:
         raise InvalidScan("scan: without xs the length must be given")
@@ -107,7 +103,7 @@ def scan_length(xs: Sequence[SSAValue], length: int | None) -> int:
         length = dims[0] if length is None else length
         if dims[0] != length:
             raise ShapeError(f"scan: x {index} is {x.type}; its dim 0 must be the length {length}")
-    return whole("scan", "the length", length)
+    return as_int("scan", "the length", length)
 
 
 def _row(x: SSAValue) -> AnyTensor:
@@ -116,25 +112,25 @@ def _row(x: SSAValue) -> AnyTensor:
 
 
 def _arguments(
-    graph: Graph, block: Block, carry: Bundle, xs: Bundle, consts: int
+    trace: Trace, block: Block, carry: Bundle, xs: Bundle, consts: int
 ) -> tuple[Any, ...]:
     first, second = len(carry.values), len(carry.values) + len(xs.values)
-    rest = (Tensor(graph, a) for a in block.args[second : second + consts])
+    rest = (Tensor(trace, a) for a in block.args[second : second + consts])
     return (
-        carry.rebuild(graph, block.args[:first]),
-        xs.rebuild(graph, block.args[first:second]),
+        carry.rebuild(trace, block.args[:first]),
+        xs.rebuild(trace, block.args[first:second]),
         *rest,
     )
 
 
 def _end_body(
-    graph: Graph, scope: BodyScope, carry: Bundle, returned: object
+    trace: Trace, scope: BodyScope, carry: Bundle, returned: object
 ) -> tuple[Bundle, bool]:
     """Check what a body returned and end its block; the ys, and whether there is an `until`."""
     next_carry, y, stop = _parts(returned)
-    following, ys = flatten(graph, "the next carry", next_carry), flatten(graph, "y", y)
+    following, ys = flatten(trace, "the next carry", next_carry), flatten(trace, "y", y)
     _check_carries(carry, following)
-    until = None if stop is None else _value(graph, "until", stop)
+    until = None if stop is None else _value(trace, "until", stop)
     if until is not None:
         _check_until(until)
     ends = [[scope.resolve(value) for value in group.values] for group in (following, ys)]

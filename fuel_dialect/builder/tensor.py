@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, prod
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeAlias, cast
+from typing import Any, NoReturn, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 
 from fuel_dialect import dtypes
-from fuel_dialect.builder.handle import Handle, extents, normal_axis, unpack, whole
+from fuel_dialect.builder.constants import make_constant
+from fuel_dialect.builder.handle import Handle, as_int, as_shape, normal_axis, unpack
 from fuel_dialect.builder.promotion import (
     Number,
     integer_range,
@@ -26,7 +27,8 @@ from fuel_dialect.builder.promotion import (
     promote,
     weak,
 )
-from fuel_dialect.builder.trace import describe
+from fuel_dialect.builder.state import update_state
+from fuel_dialect.builder.trace import Trace
 from fuel_dialect.errors import (
     DTypeError,
     GraphError,
@@ -35,11 +37,10 @@ from fuel_dialect.errors import (
     UnsupportedDTypeForOp,
 )
 from fuel_dialect.layout import broadcast_shapes
+from fuel_dialect.numbers import integer
 from fuel_dialect.ops import comparison, elementwise, reduction, shape
-from fuel_dialect.ops.base import FuelOp, integer
-
-if TYPE_CHECKING:
-    from fuel_dialect.builder.graph import Graph
+from fuel_dialect.ops.base import FuelOp
+from fuel_dialect.tensors import describe
 
 Operand: TypeAlias = "Tensor | Number | np.ndarray[Any, Any] | np.generic"
 Axes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | None"
@@ -108,7 +109,7 @@ class Tensor(Handle):
         self, name: str, op: type[FuelOp], other: Operand, reflected: bool = False
     ) -> Tensor:
         """One op of two operands in their common shape and dtype."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             operands = (other, self) if reflected else (self, other)
             left, right = align(name, *operands)
             return left.emit(op, right)
@@ -197,17 +198,17 @@ class Tensor(Handle):
         return a, b
 
     def __and__(self, other: Operand) -> Tensor:
-        with self.graph.trace.editing():
+        with self.trace.editing():
             a, b = self._masks("&", other)
             return a.where(b, a)
 
     def __or__(self, other: Operand) -> Tensor:
-        with self.graph.trace.editing():
+        with self.trace.editing():
             a, b = self._masks("|", other)
             return a.where(a, b)
 
     def __xor__(self, other: Operand) -> Tensor:
-        with self.graph.trace.editing():
+        with self.trace.editing():
             a, b = self._masks("^", other)
             return a.ne(b)
 
@@ -257,7 +258,7 @@ class Tensor(Handle):
         return self._floor_divide(other)
 
     def _floor_divide(self, other: Operand, reflected: bool = False) -> Tensor:
-        with self.graph.trace.editing():
+        with self.trace.editing():
             operands = (other, self) if reflected else (self, other)
             a, b = align("floor_divide", *operands)
             quotient = a.div(b)
@@ -324,7 +325,7 @@ class Tensor(Handle):
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """Limited to [min, max]; a bound is a number, a tensor, an array, or None for no bound."""
         bounds = [b for b in (min, max) if b is not None]
-        with self.graph.trace.editing():
+        with self.trace.editing():
             if all(is_number(b) and is_exact(b) for b in bounds):
                 low, high = self._bounds()
                 low = weak("clip", min, self.dtype) if is_number(min) else low
@@ -346,7 +347,7 @@ class Tensor(Handle):
         another step, `DTypeError` for tensors and arrays as indices.
         """
         items = index if isinstance(index, tuple) else (index,)
-        with self.graph.trace.editing():
+        with self.trace.editing():
             result, dim = self, 0
             for item in self._expand(items):
                 result, dim = result._index(item, dim)
@@ -375,7 +376,7 @@ class Tensor(Handle):
                 f"index: {item!r} is no basic index; use take or take_along_axis for indices, "
                 "fuel.where for masks"
             )
-        position, extent = whole("index", "an index", cast(SupportsIndex, item)), self.shape[dim]
+        position, extent = as_int("index", "an index", cast(SupportsIndex, item)), self.shape[dim]
         if not -extent <= position < extent:
             raise IndexOutOfRange(
                 f"index: {position} is out of bounds for dim {dim} of {list(self.shape)}"
@@ -412,10 +413,10 @@ class Tensor(Handle):
 
     def reshape(self, *dims: Any) -> Tensor:
         """The same row-major elements in another shape; one extent may be -1."""
-        given = [whole("reshape", "an extent", d) for d in unpack(dims)]
+        given = [as_int("reshape", "an extent", d) for d in unpack(dims)]
         if given.count(-1) == 1:
             given[given.index(-1)] = self._missing_extent(given)
-        return self._reshape(extents("reshape", given))
+        return self._reshape(as_shape("reshape", given))
 
     def _missing_extent(self, given: Sequence[int]) -> int:
         known = prod(d for d in given if d != -1)
@@ -437,7 +438,7 @@ class Tensor(Handle):
             chosen = tuple(i for i, extent in enumerate(self.shape) if extent == 1)
         else:
             chosen = self._axes("squeeze", axis)
-        with self.graph.trace.editing():
+        with self.trace.editing():
             result: Tensor = self
             for dim in reversed(chosen):
                 result = result.emit(shape.SqueezeOp, dim=integer(dim))
@@ -450,7 +451,7 @@ class Tensor(Handle):
         places = sorted(normal_axis("expand_dims", a, rank, self.shape) for a in given)
         if len(set(places)) != len(places):
             raise ShapeError(f"expand_dims: an axis is given twice in {list(given)}")
-        with self.graph.trace.editing():
+        with self.trace.editing():
             result: Tensor = self
             for dim in places:
                 result = result.unsqueeze(dim)
@@ -459,7 +460,7 @@ class Tensor(Handle):
     def flip(self, axis: Axes = None) -> Tensor:
         """The order along axes reversed; None is all."""
         chosen = self._axes("flip", axis)
-        with self.graph.trace.editing():
+        with self.trace.editing():
             result: Tensor = self
             for dim in chosen:
                 result = result.emit(shape.FlipOp, dim=integer(dim))
@@ -472,7 +473,7 @@ class Tensor(Handle):
         axes = self._axes(name, axis)
         if not axes and self.ndim:
             return self
-        with self.graph.trace.editing():
+        with self.trace.editing():
             if len(axes) == self.ndim != 1 and op in WHOLE:
                 result = self.emit(WHOLE[op])
             elif len(axes) == 1:
@@ -499,7 +500,7 @@ class Tensor(Handle):
         """
         exact = self.dtype.is_integer or self.dtype.kind == "mask"
         target = ("i64" if exact else self.dtype) if dtype is None else dtype
-        with self.graph.trace.editing():
+        with self.trace.editing():
             return self.astype(target)._reduce("sum", reduction.SumDimOp, axis, keepdims)
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
@@ -532,13 +533,13 @@ class Tensor(Handle):
 
     def softmax(self, axis: SupportsIndex = -1) -> Tensor:
         """exp(x - max) / sum(exp(x - max)) along an axis, of floats."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             last = normal_axis("softmax", axis, self.ndim, self.shape)
             return self._swap_last(last).softmax_last_dim()._swap_last(last)
 
     def log_softmax(self, axis: SupportsIndex = -1) -> Tensor:
         """The logarithm of the softmax along an axis, of floats."""
-        with self.graph.trace.editing():
+        with self.trace.editing():
             last = normal_axis("log_softmax", axis, self.ndim, self.shape)
             return self._swap_last(last).log_softmax_last_dim()._swap_last(last)
 
@@ -557,7 +558,7 @@ class Tensor(Handle):
         Host indices are checked here; those of a tensor when the program runs.
         """
         dim = normal_axis("take", axis, self.ndim, self.shape)
-        with self.graph.trace.editing():
+        with self.trace.editing():
             chosen = self._indices("take", indices, self.shape[dim])
             flat = chosen if chosen.ndim == 1 else chosen._reshape((chosen.size,))
             picked = self.index_select(dim, flat)
@@ -571,7 +572,7 @@ class Tensor(Handle):
 
         Raises `GraphError` for a tensor that is no state, `ShapeError` and `DTypeError`.
         """
-        self.graph.update(self, new)
+        update_state(self.trace, self, new)
 
     def write(self, source: Tensor, at: Tensor | SupportsIndex, axis: SupportsIndex = 0) -> Tensor:
         """
@@ -584,7 +585,7 @@ class Tensor(Handle):
         state of a graph is, the source is written in place.
         """
         dim = normal_axis("write", axis, self.ndim, self.shape)
-        with self.graph.trace.editing():
+        with self.trace.editing():
             self.require_same_graph("write", source, "the source")
             if source.ndim != self.ndim:
                 raise ShapeError(
@@ -594,7 +595,7 @@ class Tensor(Handle):
             ranges = [(0, width) for width in source.shape]
             if isinstance(at, Tensor):
                 return self.write_slice_doff(source, at, dim, ranges)
-            start = whole("write", "the start", at)
+            start = as_int("write", "the start", at)
             ranges[dim] = (start, start + source.shape[dim])
             return self.write_slice(source, ranges)
 
@@ -603,7 +604,7 @@ class Tensor(Handle):
     ) -> Tensor:
         """One entry of the axis for each index; all other dims broadcast against self's."""
         dim = normal_axis("take_along_axis", axis, self.ndim, self.shape)
-        with self.graph.trace.editing():
+        with self.trace.editing():
             chosen = self._indices("take_along_axis", indices, self.shape[dim])
             if chosen.ndim != self.ndim:
                 raise ShapeError(
@@ -613,13 +614,15 @@ class Tensor(Handle):
             common = broadcast_shapes(
                 "take_along_axis", _put(self.shape, dim, 1), _put(chosen.shape, dim, 1)
             )
-            source = self.spread(_put(common, dim, self.shape[dim]))
-            return source.gather(dim, chosen.spread(_put(common, dim, chosen.shape[dim])))
+            source = self.broadcast_if_needed(_put(common, dim, self.shape[dim]))
+            return source.gather(
+                dim, chosen.broadcast_if_needed(_put(common, dim, chosen.shape[dim]))
+            )
 
     def _indices(self, op: str, indices: object, extent: int) -> Tensor:
         """Indices into a dim of `extent`, as ui32 counted from the start."""
         if not isinstance(indices, Tensor):
-            return self.graph.constant(_host_indices(op, indices, extent))
+            return _constant(self.trace, _host_indices(op, indices, extent))
         self.require_same_graph(op, indices, "indices")
         if not indices.dtype.is_integer:
             raise DTypeError(f"{op}: indices must be integers, got {indices.dtype}")
@@ -633,7 +636,7 @@ class Tensor(Handle):
 
 def _one_axis(op: str, axis: object) -> None:
     if axis is not None:
-        whole(op, "the axis", axis)
+        as_int(op, "the axis", axis)
 
 
 def _put(dims: Sequence[int], dim: int, extent: int) -> tuple[int, ...]:
@@ -652,22 +655,31 @@ def _host_indices(op: str, indices: object, extent: int) -> np.ndarray[Any, Any]
     return np.where(array < 0, array + extent, array).astype(np.uint32)
 
 
-def _graph_of(op: str, operands: Sequence[object]) -> Graph:
-    """The graph of the tensors among operands. Raises `GraphError` for two, or for none."""
+def _constant(
+    trace: Trace,
+    value: object,
+    dtype: dtypes.DType | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Tensor:
+    return Tensor(trace, make_constant(trace, value, dtype, shape))
+
+
+def _trace_of(op: str, operands: Sequence[object]) -> Trace:
+    """Return the trace of the tensors among operands. Raises `GraphError` for two, or for none."""
     tensors = [o for o in operands if isinstance(o, Tensor)]
     if not tensors:
         raise GraphError(f"{op}: needs one tensor of a graph or more")
     for other in tensors[1:]:
         tensors[0].require_same_graph(op, other)
-    return tensors[0].graph
+    return tensors[0].trace
 
 
-def _tensor_of(op: str, graph: Graph, operand: object) -> Tensor:
+def _tensor_of(op: str, trace: Trace, operand: object) -> Tensor:
     """A tensor, or an array as a constant. Raises `DTypeError` for anything else."""
     if isinstance(operand, Tensor):
         return operand
     if is_array(operand):
-        return graph.constant(operand)
+        return _constant(trace, operand)
     raise DTypeError(f"{op}: expected a tensor, an array or a number, got {type(operand).__name__}")
 
 
@@ -678,8 +690,8 @@ def align(op: str, *operands: Operand, also: Sequence[int] = ()) -> list[Tensor]
     Arrays become constants, and numbers, which are weak, splats. Raises `GraphError`,
     `DTypeError` or `ShapeError`.
     """
-    graph = _graph_of(op, operands)
-    given = [o if is_number(o) else _tensor_of(op, graph, o) for o in operands]
+    trace = _trace_of(op, operands)
+    given = [o if is_number(o) else _tensor_of(op, trace, o) for o in operands]
     return _align(op, given, also)
 
 
@@ -689,9 +701,9 @@ def _align(op: str, given: Sequence[Tensor | Number], also: Sequence[int]) -> li
     numbers = [weak(op, o, dtype) for o in given if not isinstance(o, Tensor)]
     shapes = [t.shape for t in tensors]
     common = broadcast_shapes(op, *([also] if also else []), *shapes)
-    ready = iter([t.astype(dtype).spread(common) for t in tensors])
+    ready = iter([t.astype(dtype).broadcast_if_needed(common) for t in tensors])
     splats = iter(
-        [tensors[0].graph.constant(n, dtype, shape=common) for n in numbers],
+        [_constant(tensors[0].trace, n, dtype, common) for n in numbers],
     )
     return [next(ready) if isinstance(o, Tensor) else next(splats) for o in given]
 
@@ -703,17 +715,17 @@ def where(condition: Operand, on_true: Operand, on_false: Operand) -> Tensor:
     Two numbers get NumPy's default dtype (f64, i64 or i1). Raises `DTypeError` unless the condition
     is a mask.
     """
-    graph = _graph_of("where", (condition, on_true, on_false))
-    with graph.trace.editing():
-        mask = graph.constant(condition) if is_number(condition) else condition
-        mask = _tensor_of("where", graph, mask)
+    trace = _trace_of("where", (condition, on_true, on_false))
+    with trace.editing():
+        mask = _constant(trace, condition) if is_number(condition) else condition
+        mask = _tensor_of("where", trace, mask)
         if mask.dtype.kind != "mask":
             raise DTypeError(f"where: the condition must be i1, got {mask.dtype}; compare with 0")
         if is_number(on_true) and is_number(on_false):
-            on_true = graph.constant(np.result_type(on_true, on_false).type(on_true))
-        pair = [o if is_number(o) else _tensor_of("where", graph, o) for o in (on_true, on_false)]
+            on_true = _constant(trace, np.result_type(on_true, on_false).type(on_true))
+        pair = [o if is_number(o) else _tensor_of("where", trace, o) for o in (on_true, on_false)]
         a, b = _align("where", pair, mask.shape)
-        return mask.spread(a.shape).emit(elementwise.WhereOp, a, b)
+        return mask.broadcast_if_needed(a.shape).emit(elementwise.WhereOp, a, b)
 
 
 def maximum(a: Operand, b: Operand) -> Tensor:
@@ -727,7 +739,7 @@ def minimum(a: Operand, b: Operand) -> Tensor:
 
 
 def _pair(name: str, op: type[FuelOp], a: Operand, b: Operand) -> Tensor:
-    with _graph_of(name, (a, b)).trace.editing():
+    with _trace_of(name, (a, b)).editing():
         left, right = align(name, a, b)
         return left.emit(op, right)
 
@@ -740,9 +752,9 @@ def concat(tensors: Sequence[Operand], axis: SupportsIndex | None = 0) -> Tensor
     """
     if not isinstance(tensors, list | tuple):
         raise DTypeError(f"concat: expected a list of tensors, got {type(tensors).__name__}")
-    graph = _graph_of("concat", tensors)
-    with graph.trace.editing():
-        parts = [_tensor_of("concat", graph, t) for t in tensors]
+    trace = _trace_of("concat", tensors)
+    with trace.editing():
+        parts = [_tensor_of("concat", trace, t) for t in tensors]
         if axis is None:
             parts = [p.reshape(-1) if p.size else p.reshape(0) for p in parts]
         dtype = promote("concat", *(p.dtype for p in parts))
@@ -762,16 +774,18 @@ def matmul(
     Dtypes promote. Raises `ShapeError` for rank 0, "inner dim mismatch" and "incompatible
     shapes". Grouped heads are for the method `matmul`, which says what `allow_tf32` does.
     """
-    graph = _graph_of("matmul", (a, b))
-    with graph.trace.editing():
-        left, right = _tensor_of("matmul", graph, a), _tensor_of("matmul", graph, b)
+    trace = _trace_of("matmul", (a, b))
+    with trace.editing():
+        left, right = _tensor_of("matmul", trace, a), _tensor_of("matmul", trace, b)
         _check_matmul(left, right)
         dtype = promote("matmul", left.dtype, right.dtype)
         rows = left.astype(dtype) if left.ndim > 1 else left.astype(dtype).unsqueeze(0)
         columns = right.astype(dtype) if right.ndim > 1 else right.astype(dtype).unsqueeze(1)
         batch = broadcast_shapes("matmul", rows.shape[:-2], columns.shape[:-2])
-        rows = rows.spread((*batch, *rows.shape[-2:]))
-        product = rows.matmul(columns.spread((*batch, *columns.shape[-2:])), allow_tf32)
+        rows = rows.broadcast_if_needed((*batch, *rows.shape[-2:]))
+        product = rows.matmul(
+            columns.broadcast_if_needed((*batch, *columns.shape[-2:])), allow_tf32
+        )
         product = product if right.ndim > 1 else product.squeeze(-1)
         return product if left.ndim > 1 else product.squeeze(-1 if right.ndim == 1 else -2)
 

@@ -13,24 +13,17 @@ from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import count
 from threading import RLock
+from typing import Any
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from fuel_dialect.builder.pins import pin
 from fuel_dialect.errors import GraphError
-from fuel_dialect.ops.base import AnyTensor, FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
+from fuel_dialect.tensors import AnyTensor, describe, tensor_type
 from fuel_dialect.traits import Leaf
 
 _IDS = count(1)
-
-
-def describe(value: SSAValue) -> str:
-    """A value in words: its name, or what made it, and its type."""
-    if value.name_hint is not None:
-        return f"{value.name_hint} ({value.type})"
-    owner = value.owner
-    made = "an argument" if isinstance(owner, Block) else f"a result of {owner.name}"
-    return f"{made} ({value.type})"
 
 
 def block_of(value: SSAValue) -> Block | None:
@@ -157,11 +150,15 @@ class Trace:
     """
     The ops of one graph, its current scope and its lock.
 
-    `id` counts graphs in the process, from 1.
+    `graph` is what the user holds (a `builder.graph.Graph`, whose class this file does not know),
+    `id` counts graphs in the process, from 1, and `updates` maps the members of the state, by the
+    number of their argument, to what they are in the next call.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
         self.id = next(_IDS)
+        self.updates: dict[int, SSAValue] = {}
         self.lock = RLock()
         self.root = Scope(Block())
         self.scope = self.root
@@ -204,6 +201,12 @@ class Trace:
             made = op.create(operands=resolved, result_types=types, properties=given)
             self.append(made)
             return made.results[0]
+
+    def leaf(self, op: Operation) -> SSAValue:
+        """Append a leaf; its value."""
+        with self.editing():
+            self.append(op)
+            return op.results[0]
 
     def append(self, op: Operation) -> None:
         """Append an op that is known to be right; outside of scan bodies it takes a pin."""

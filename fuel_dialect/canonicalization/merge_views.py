@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.ir import Attribute, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from fuel_dialect.ops.base import int_value, integer, tensor_type
+from fuel_dialect.canonicalization.views import axes_of, inner_of, like
+from fuel_dialect.numbers import int_array, int_value, integer
 from fuel_dialect.ops.shape import (
     BroadcastToOp,
     FlipOp,
@@ -25,33 +25,10 @@ from fuel_dialect.ops.shape import (
     SqueezeOp,
     TransposeOp,
     UnsqueezeOp,
-    int_array,
-    int_tuple,
 )
 
 LOOK_BACK = 8
 """How many squeezes and unsqueezes in a row are compared with one another."""
-
-
-def view_patterns(op: type[ShapeOp]) -> tuple[RewritePattern, ...]:
-    """The patterns for one kind of view, or reshape."""
-    from fuel_dialect.canonicalization.reorder_views import SinkAlongDim, SinkPermutation, SinkSlice
-
-    sinking: dict[type[ShapeOp], tuple[RewritePattern, ...]] = {
-        FlipOp: (SinkAlongDim(),),
-        PermuteOp: (SinkPermutation(),),
-        SliceOp: (SinkAlongDim(), SinkSlice()),
-        TransposeOp: (SinkPermutation(),),
-    }
-    return (*PATTERNS.get(op, ()), *sinking.get(op, ()))
-
-
-def inner_of(op: ShapeOp, *kinds: type[ShapeOp]) -> ShapeOp | None:
-    """The op that a view reads, if it is of some kinds and pinned as the view is."""
-    inner = op.input.owner
-    if isinstance(inner, kinds) and inner.placement == op.placement:
-        return inner
-    return None
 
 
 class SkipInner(RewritePattern):
@@ -99,14 +76,6 @@ class MergePermutations(RewritePattern):
         rewriter.replace(op, merged)
 
 
-def axes_of(op: ShapeOp) -> tuple[int, ...]:
-    """The dim of the operand that each dim of the result is."""
-    if isinstance(op, PermuteOp):
-        return int_tuple(op.axes)
-    rank = len(tensor_type(op.input).get_shape())
-    return (*range(rank - 2), rank - 1, rank - 2)
-
-
 class MergeAlongDim(RewritePattern):
     """Two slices of one dim are one, and two flips are none; those of other dims are sorted."""
 
@@ -125,22 +94,3 @@ class MergeAlongDim(RewritePattern):
             rewriter.notify_op_modified(op)
         else:
             rewriter.replace(op, [], [inner.input])
-
-
-def like(op: ShapeOp, input: SSAValue, **others: Attribute) -> ShapeOp:
-    """The same view of another value, with other properties for some."""
-    properties = {**op.properties, **others}
-    types = type(op).infer([tensor_type(input)], properties, ())
-    return type(op).create(operands=[input], result_types=types, properties=properties)
-
-
-PATTERNS: dict[type[ShapeOp], tuple[RewritePattern, ...]] = {
-    BroadcastToOp: (SkipInner(),),
-    FlipOp: (MergeAlongDim(),),
-    PermuteOp: (MergePermutations(),),
-    ReshapeOp: (SkipInner(),),
-    SliceOp: (MergeAlongDim(),),
-    SqueezeOp: (MergeUnitDims(),),
-    TransposeOp: (MergePermutations(),),
-    UnsqueezeOp: (MergeUnitDims(),),
-}

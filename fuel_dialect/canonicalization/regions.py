@@ -17,19 +17,10 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import HOST, DeviceAttr
+from fuel_dialect.numbers import int_array, int_tuple
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, RegionOp, RunOp, ScanOp, SequenceOp, YieldOp
-from fuel_dialect.ops.shape import int_array, int_tuple
 from fuel_dialect.traits import Leaf, Transfer
-
-
-def region_patterns(op: type[RegionOp]) -> tuple[RewritePattern, ...]:
-    """The patterns for one kind of region op."""
-    if issubclass(op, BranchOp):
-        return (InlineOnlyArm(), SinkLeaves(), DropOperands(), DropResults())
-    if issubclass(op, ScanOp):
-        return (SinkLeaves(), DropOperands())
-    return (DropOperands(), DropResults())
 
 
 class InlineOnlyArm(RewritePattern):

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from fuel_dialect.canonicalization.merge_views import axes_of, inner_of, like
-from fuel_dialect.ops.base import int_value, integer, tensor_type
+from fuel_dialect.canonicalization.views import axes_of, inner_of, like
+from fuel_dialect.numbers import int_array, int_value, integer
 from fuel_dialect.ops.shape import (
     FlipOp,
     PermuteOp,
@@ -23,8 +23,8 @@ from fuel_dialect.ops.shape import (
     SqueezeOp,
     TransposeOp,
     UnsqueezeOp,
-    int_array,
 )
+from fuel_dialect.tensors import tensor_type
 
 
 class SinkAlongDim(RewritePattern):

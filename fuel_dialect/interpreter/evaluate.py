@@ -2,43 +2,29 @@
 """
 Runs IR on the reference: one op, or a function of a module, before or after optimisation.
 
-`FUNCTIONS` holds the ops that are plain functions of arrays, `REGIONS` the ops with regions. Blocks
-are walked op by op; only regions nest.
+Ops that are plain functions of arrays are the reference's (`reference.table`); `REGIONS` holds the
+ops with regions. Blocks are walked op by op; only regions nest.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from types import MappingProxyType, ModuleType
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from fuel_dialect import dtypes, plugins
-from fuel_dialect.attributes import BytesAttr
-from fuel_dialect.dialect import OPS
+from fuel_dialect import dtypes
 from fuel_dialect.errors import ArgumentError, DecisionError, FuelError
-from fuel_dialect.ops.base import AnyTensor, tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp, ScanYieldOp, YieldOp
-from fuel_dialect.reference import (
-    comparison,
-    constants,
-    control,
-    elementwise,
-    indexing,
-    linear_algebra,
-    memory,
-    normalization,
-    reduction,
-    shape,
-)
+from fuel_dialect.reference import control
 from fuel_dialect.reference.precision import Array
+from fuel_dialect.reference.table import apply
+from fuel_dialect.tensors import AnyTensor, tensor_type
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -117,77 +103,7 @@ def evaluate_op(
     kind = type(op)
     if kind in REGIONS:
         return REGIONS[kind](op, operands, environment)
-    known = FUNCTIONS.get(kind) or outside().get(kind)
-    if known is None:
-        raise FuelError(f"{op.name} has no reference; the package of an op gives it one")
-    function, parameters = known
-    keywords = {name: _keyword(op, name, environment) for name in parameters}
-    return [np.asarray(function(*operands, **keywords))]
-
-
-def _keyword(op: Operation, name: str, environment: Environment) -> Any:
-    if name == "weights":
-        return environment.weights
-    if name == "shape":
-        return tensor_type(op.results[0]).get_shape()
-    if name == "dtype":
-        return dtypes.of_type(tensor_type(op.results[0])).numpy
-    return _python(op.properties[name])
-
-
-def _python(attribute: Attribute) -> Any:
-    """A property as a Python value; those without one (devices) as they are."""
-    if isinstance(attribute, FloatAttr | IntegerAttr):
-        return cast("FloatAttr[Any] | IntegerAttr[Any]", attribute).value.data
-    if isinstance(attribute, DenseArrayBase):
-        return attribute.get_values()
-    return attribute.data if isinstance(attribute, StringAttr | BytesAttr) else attribute
-
-
-CATEGORIES: tuple[ModuleType, ...] = (
-    constants,
-    elementwise,
-    comparison,
-    shape,
-    reduction,
-    linear_algebra,
-    indexing,
-    memory,
-    normalization,
-)
-
-
-_Function = tuple[Callable[..., Any], tuple[str, ...]]
-"""The function of an op, with the names of its keyword parameters."""
-
-
-def _functions() -> Iterable[tuple[type[Operation], _Function]]:
-    """Each op's function, found by the op's mnemonic."""
-    named = {name: item for module in CATEGORIES for name, item in _defined_in(module)}
-    for op in OPS:
-        function = named.get(op.name.removeprefix("fuel."))
-        if function is not None:
-            yield op, _with_keywords(function)
-
-
-def _with_keywords(function: Callable[..., Any]) -> _Function:
-    parameters = inspect.signature(function).parameters.values()
-    return function, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-
-
-def _defined_in(module: ModuleType) -> Iterable[tuple[str, Callable[..., Any]]]:
-    for name, item in vars(module).items():
-        if inspect.isfunction(item) and item.__module__ == module.__name__:
-            yield name, item
-
-
-FUNCTIONS = dict(_functions())
-
-
-@cache
-def outside() -> Mapping[type[Operation], _Function]:
-    """The functions of ops that other packages define."""
-    return {op: _with_keywords(f) for op, f in plugins.table(plugins.REFERENCES).items()}
+    return apply(op, operands, environment.weights)
 
 
 def _branch(op: BranchOp, operands: Sequence[Array], environment: Environment) -> list[Array]:

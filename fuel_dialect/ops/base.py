@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     TensorType,
-    i64,
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
@@ -46,48 +45,19 @@ from fuel_dialect.errors import (
     ShapeError,
     UnsupportedDTypeForOp,
 )
+from fuel_dialect.numbers import int_value as int_value
+from fuel_dialect.numbers import integer as integer
+from fuel_dialect.numbers import splat_attribute
+from fuel_dialect.tensors import AnyTensor, check_size, tensor, tensor_type
+from fuel_dialect.tensors import same_shape as same_shape
 from fuel_dialect.traits import Leaf
 
 if TYPE_CHECKING:
     import numpy as np
 
-AnyTensor: TypeAlias = TensorType[Attribute]
 Properties: TypeAlias = Mapping[str, Attribute]
 
 NO_PROPERTIES: Properties = {}
-
-FOLD_LIMIT = 65_536
-"""Largest result, in elements, that folding turns into a constant of its own bytes."""
-
-
-ELEMENT_LIMIT = 2**60
-"""More elements than a tensor may have: 8 bytes for each must count below 2^63."""
-
-
-MAX_RANK = 64
-
-
-def check_size(shape: Sequence[int]) -> None:
-    """Raise `ShapeError` for extents that no machine can address, whether or not one is 0."""
-    if len(shape) > MAX_RANK:
-        raise ShapeError(f"a tensor has at most {MAX_RANK} dims, as in NumPy; got {len(shape)}")
-    if prod(extent for extent in shape if extent) >= ELEMENT_LIMIT:
-        raise ShapeError(f"the shape {list(shape)} is too large; a tensor has below 2^60 elements")
-
-
-def tensor(shape: Sequence[int], element: Attribute | str) -> AnyTensor:
-    """
-    A tensor type from a shape and an element type or a fuel dtype name.
-
-    Raises `ShapeError` for a shape that is too large.
-    """
-    check_size(shape)
-    return TensorType(dtypes.of(element).type if isinstance(element, str) else element, shape)
-
-
-def same_shape(type: AnyTensor, element: Attribute | str) -> AnyTensor:
-    """The tensor type with `type`'s shape and another element type."""
-    return tensor(type.get_shape(), element)
 
 
 @dataclass(frozen=True)
@@ -214,21 +184,14 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
         for operand in self.operands:
             if not isinstance(operand.owner, ConstOp):
                 return None
-        from fuel_dialect.reference.folding import fold_constant
+        from fuel_dialect.reference.folding import Constant, fold_constant
 
-        return fold_constant(self, [cast(ConstOp, o.owner) for o in self.operands])
+        makers = [cast(ConstOp, operand.owner) for operand in self.operands]
+        return fold_constant(self, [Constant(maker.value, maker.type) for maker in makers])
 
 
 def _types(types: Sequence[Attribute]) -> str:
     return ", ".join(str(t) for t in types) or "nothing"
-
-
-def tensor_type(value: SSAValue) -> AnyTensor:
-    """The type of a fuel value. Raises `DTypeError` if it is no ranked tensor."""
-    type = value.type
-    if not isinstance(type, TensorType):
-        raise DTypeError(f"expected a tensor, got {type}")
-    return cast(AnyTensor, type)
 
 
 def require_dtype(op: type[FuelOp], type: AnyTensor, allowed: Sequence[str]) -> None:
@@ -259,23 +222,6 @@ def require_dim(op: type[FuelOp], dim: int, type: AnyTensor, bound: int | None =
         raise ShapeError(
             f"{op.mnemonic()}: dim {dim} is out of bounds for shape {list(type.get_shape())}"
         )
-
-
-def integer(value: int) -> IntegerAttr:
-    """An `i64` attribute: dims, lengths, offsets."""
-    return IntegerAttr(value, i64)
-
-
-def int_value(attribute: Attribute) -> int:
-    """The value of an integer attribute."""
-    return cast("IntegerAttr[Any]", attribute).value.data
-
-
-def splat_attribute(value: float, element: Attribute) -> FloatAttr[Any] | IntegerAttr[Any]:
-    """The attribute of a splat constant of an element type."""
-    if dtypes.of_type(element).kind in ("float", "storage"):
-        return FloatAttr(float(value), cast(Any, element))
-    return IntegerAttr(int(value), cast(Any, element))
 
 
 class LeafOp(FuelOp, abc.ABC):

@@ -12,14 +12,9 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Commutative
 
 from fuel_dialect import dtypes
-from fuel_dialect.ops.base import (
-    SAME_TENSOR,
-    AnyTensor,
-    Properties,
-    TensorConstraint,
-    same_shape,
-)
+from fuel_dialect.ops.base import SAME_TENSOR, Properties, TensorConstraint
 from fuel_dialect.ops.elementwise import ElementwiseOp
+from fuel_dialect.tensors import AnyTensor, same_shape
 
 
 class ComparisonOp(ElementwiseOp, abc.ABC):

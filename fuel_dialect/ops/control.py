@@ -53,18 +53,10 @@ from fuel_dialect.attributes import (
     parse_text,
     print_arm_details,
 )
-from fuel_dialect.ops.base import (
-    ANY_TENSOR,
-    AnyTensor,
-    ConstOp,
-    FuelOp,
-    Properties,
-    int_value,
-    integer,
-    tensor,
-    tensor_type,
-)
-from fuel_dialect.ops.shape import int_tuple
+from fuel_dialect.canonicalization.lookup import patterns_of
+from fuel_dialect.numbers import int_tuple, int_value, integer
+from fuel_dialect.ops.base import ANY_TENSOR, ConstOp, FuelOp, Properties
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from fuel_dialect.traits import Container, Elementwise, Leaf, Transfer, ViewOp
 
 
@@ -85,9 +77,7 @@ class RegionOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from fuel_dialect.canonicalization.regions import region_patterns
-
-        return region_patterns(cls)
+        return patterns_of(cls)
 
 
 def terminator(region: Region, kind: type[Operation], op: str) -> Operation:

@@ -29,13 +29,13 @@ from fuel_dialect.errors import DTypeError, GraphError
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
     SAME_TENSOR,
-    AnyTensor,
     FuelOp,
     Properties,
     require_dtype,
     require_equal_dtypes,
     require_equal_shapes,
 )
+from fuel_dialect.tensors import AnyTensor
 from fuel_dialect.traits import Elementwise
 
 

@@ -12,16 +12,9 @@ from xdsl.traits import Pure
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, ShapeError
-from fuel_dialect.ops.base import (
-    ANY_TENSOR,
-    AnyTensor,
-    FuelOp,
-    Properties,
-    TensorConstraint,
-    int_value,
-    require_dim,
-    tensor,
-)
+from fuel_dialect.numbers import int_value
+from fuel_dialect.ops.base import ANY_TENSOR, FuelOp, Properties, TensorConstraint, require_dim
+from fuel_dialect.tensors import AnyTensor, tensor
 from fuel_dialect.traits import ChecksIndices, Movement
 
 

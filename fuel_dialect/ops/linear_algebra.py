@@ -17,14 +17,8 @@ from xdsl.traits import Pure
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, ShapeError
-from fuel_dialect.ops.base import (
-    ANY_TENSOR,
-    AnyTensor,
-    FuelOp,
-    Properties,
-    require_dtype,
-    tensor,
-)
+from fuel_dialect.ops.base import ANY_TENSOR, FuelOp, Properties, require_dtype
+from fuel_dialect.tensors import AnyTensor, tensor
 
 
 @irdl_op_definition

@@ -24,19 +24,18 @@ from xdsl.traits import Pure
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr, parse_text
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError, UnsupportedDTypeForOp
+from fuel_dialect.numbers import int_tuple, int_value
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
     SAME_TENSOR,
-    AnyTensor,
     FuelOp,
     LeafOp,
     Properties,
     TensorConstraint,
-    int_value,
     require_dim,
     require_equal_dtypes,
 )
-from fuel_dialect.ops.shape import int_tuple
+from fuel_dialect.tensors import AnyTensor
 from fuel_dialect.traits import ChecksIndices, MayReuse, Movement, Transfer
 
 

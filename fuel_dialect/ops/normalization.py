@@ -25,15 +25,7 @@ from xdsl.traits import Pure
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ShapeError
-from fuel_dialect.ops.base import (
-    SAME_TENSOR,
-    AnyTensor,
-    FuelOp,
-    Properties,
-    require_dtype,
-    tensor,
-    tensor_type,
-)
+from fuel_dialect.ops.base import SAME_TENSOR, FuelOp, Properties, require_dtype
 from fuel_dialect.ops.elementwise import (
     AddScalarOp,
     CastOp,
@@ -48,6 +40,7 @@ from fuel_dialect.ops.elementwise import (
 )
 from fuel_dialect.ops.reduction import ReduceMaxToOp, ReduceSumToOp
 from fuel_dialect.ops.shape import BroadcastToOp
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from fuel_dialect.traits import AlongAxesOp, DecomposableOp, RowWise
 
 

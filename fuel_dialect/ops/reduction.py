@@ -20,18 +20,16 @@ from xdsl.traits import Pure
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ShapeError
 from fuel_dialect.layout import check_broadcast
+from fuel_dialect.numbers import int_value
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
-    AnyTensor,
     FuelOp,
     Properties,
-    int_value,
     require_dim,
     require_dtype,
     require_equal_dtypes,
-    tensor,
-    tensor_type,
 )
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from fuel_dialect.traits import AlongAxesOp, Reduction
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -27,20 +27,21 @@ from xdsl.irdl import (
 from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import Pure
 
+from fuel_dialect.canonicalization.lookup import patterns_of
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError
 from fuel_dialect.layout import Layout
+from fuel_dialect.numbers import int_array as int_array
+from fuel_dialect.numbers import int_tuple as int_tuple
+from fuel_dialect.numbers import int_value
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
     SAME_TENSOR,
-    AnyTensor,
     FuelOp,
     Properties,
-    int_value,
     require_dim,
     require_equal_dtypes,
-    tensor,
-    tensor_type,
 )
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from fuel_dialect.traits import FreeWhenContiguous, Movement, ViewOp
 
 
@@ -56,9 +57,7 @@ class ShapeOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        from fuel_dialect.canonicalization.merge_views import view_patterns
-
-        return view_patterns(cls)
+        return patterns_of(cls)
 
 
 class LayoutOp(ShapeOp, ViewOp, abc.ABC):
@@ -293,16 +292,3 @@ class ConcatOp(FuelOp):
         if len(self.inputs) == 1:
             return (self.inputs[0],)
         return super().fold()
-
-
-def int_tuple(attribute: Attribute) -> tuple[int, ...]:
-    """The integers of an `array<i64: ...>` attribute."""
-    array = cast("DenseArrayBase[IntegerType]", attribute)
-    if array.elt_type != i64:
-        raise GraphError(f"expected an array<i64: ...>, got {attribute}")
-    return array.get_values()
-
-
-def int_array(values: Sequence[int]) -> DenseArrayBase:
-    """An `array<i64: ...>` attribute."""
-    return DenseArrayBase.from_list(i64, list(values))

@@ -1,41 +1,40 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Constants: between the value of a `fuel.const` and the array it stands for, bit for bit."""
+"""Converts the value of a `fuel.const` to the array it stands for, and back, bit for bit."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import BytesAttr
-from fuel_dialect.ops.base import AnyTensor, splat_attribute
+from fuel_dialect.numbers import AnyNumber, splat_attribute
 from fuel_dialect.reference.precision import Array, scalar
+from fuel_dialect.tensors import AnyTensor
 
 
-def const(*, value: float | bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """The elements, read-only: of the given bytes, or one value broadcast by stride 0."""
+def elements(value: Attribute, type: AnyTensor) -> Array:
+    """Return the elements of a constant of a type, read-only; a splat has stride 0."""
+    dtype = dtypes.of_type(type).numpy
+    if isinstance(value, BytesAttr):
+        return spread(value.data, type.get_shape(), dtype)
+    return spread(cast(AnyNumber, value).value.data, type.get_shape(), dtype)
+
+
+def spread(value: float | bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return the elements, read-only: those in the bytes, or one number repeated by stride 0."""
     if isinstance(value, bytes):
         return np.frombuffer(value, dtype.newbyteorder("<")).reshape(shape)
     return np.broadcast_to(scalar(value, dtype), shape)
 
 
-def elements(value: Attribute, type: AnyTensor) -> Array:
-    """The elements of a constant of tensor type `type`, read-only; a splat has stride 0."""
-    dtype = dtypes.of_type(type).numpy
-    if isinstance(value, BytesAttr):
-        return const(value=value.data, shape=type.get_shape(), dtype=dtype)
-    number = cast("FloatAttr[Any] | IntegerAttr[Any]", value).value.data
-    return const(value=number, shape=type.get_shape(), dtype=dtype)
-
-
-def attribute(array: Array) -> FloatAttr[Any] | IntegerAttr[Any] | BytesAttr:
+def attribute(array: Array) -> AnyNumber | BytesAttr:
     """
-    The value of a constant equal to `array`, bit for bit.
+    Make the value of a constant that equals an array, bit for bit.
 
-    A splat where all elements have the same bits and a number can hold them, which is all but
+    It is a splat where all elements have the same bits and a number can hold them, which is all but
     signalling NaNs.
     """
     dtype = dtypes.of(array.dtype)

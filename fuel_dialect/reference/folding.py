@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Constant folding: what an op gives on constant operands, computed by the reference.
+Constant folding: computes by the reference what an op gives on constant operands.
 
 An op that fails on its operands (an index out of range) is left alone, to fail when it runs.
 """
@@ -8,32 +8,50 @@ An op that fails on its operands (an index out of range) is left alone, to fail 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from fuel_dialect.attributes import BytesAttr
 from fuel_dialect.errors import FuelError
-from fuel_dialect.interpreter.evaluate import evaluate_op
-from fuel_dialect.ops.base import FOLD_LIMIT, AnyTensor, ConstOp, FuelOp, tensor, tensor_type
 from fuel_dialect.reference.constants import attribute, elements
+from fuel_dialect.reference.table import apply
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from fuel_dialect.traits import Elementwise, FreeWhenContiguous, ViewOp
 
+FOLD_LIMIT = 65_536
+"""Folding makes no constant with bytes of its own that has more elements than this."""
+
 SMALL = 64
-"""Elements up to which a constant may grow by folding."""
+"""A constant may grow by folding up to this number of elements."""
 
 
-def fold_constant(op: FuelOp, consts: Sequence[ConstOp]) -> Sequence[Attribute] | None:
-    """The value of the result of `op`, whose operands are `consts`; None: leave the op alone."""
-    splat = all(const.splat is not None for const in consts)
+@dataclass(frozen=True)
+class Constant:
+    """Represents a constant operand: its value, as `fuel.const` holds it, and its type."""
+
+    value: Attribute
+    type: AnyTensor
+
+    @property
+    def is_splat(self) -> bool:
+        """Returns True if one number stands for all elements."""
+        return not isinstance(self.value, BytesAttr)
+
+
+def fold_constant(op: Operation, constants: Sequence[Constant]) -> Sequence[Attribute] | None:
+    """Return the value of the result of an op on constants; None leaves the op alone."""
+    splat = all(constant.is_splat for constant in constants)
     if splat and (isinstance(op, ViewOp) or op.has_trait(FreeWhenContiguous)):
-        return (consts[0].value,)
+        return (constants[0].value,)
     one_element = splat and op.has_trait(Elementwise)
-    if not one_element and not _is_small(op, consts):
+    if not one_element and not _is_small(op, constants):
         return None
     try:
-        operands = [elements(c.value, _scalar(c.type) if one_element else c.type) for c in consts]
-        results = [attribute(result) for result in evaluate_op(op, operands)]
+        types = [_scalar(c.type) if one_element else c.type for c in constants]
+        operands = [elements(c.value, type) for c, type in zip(constants, types, strict=True)]
+        results = [attribute(result) for result in apply(op, operands)]
     except FuelError:
         return None
     if one_element and any(isinstance(result, BytesAttr) for result in results):
@@ -45,8 +63,8 @@ def _scalar(type: AnyTensor) -> AnyTensor:
     return tensor((), type.element_type)
 
 
-def _is_small(op: FuelOp, consts: Sequence[ConstOp]) -> bool:
-    """Whether folding makes no large constant, nor one much larger than what it is made of."""
-    read = [prod(const.type.get_shape()) for const in consts]
+def _is_small(op: Operation, constants: Sequence[Constant]) -> bool:
+    """Return True if folding makes no large constant, nor one much larger than its operands."""
+    read = [prod(constant.type.get_shape()) for constant in constants]
     made = [prod(tensor_type(result).get_shape()) for result in op.results]
     return max(*read, *made) <= FOLD_LIMIT and sum(made) <= max(sum(read), SMALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuel_dialect.errors import IndexOutOfRange
+from fuel_dialect.reference.bounds import check_indices
 from fuel_dialect.reference.precision import Array
 
 
@@ -18,10 +18,3 @@ def gather(x: Array, indices: Array, *, dim: int) -> Array:
     check_indices("gather", indices, x.shape[dim])
     window = tuple(slice(None if d == dim else n) for d, n in enumerate(indices.shape))
     return np.take_along_axis(x[window], indices.astype(np.intp), axis=dim)
-
-
-def check_indices(op: str, indices: Array, extent: int) -> None:
-    """Raise `IndexOutOfRange` for the first index that is not below `extent`."""
-    outside = indices[indices >= extent]
-    if outside.size:
-        raise IndexOutOfRange(f"{op}: index {outside.flat[0]} is out of range for extent {extent}")

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Weights, iota, transfers and writes (`fuel_dialect.ops.memory`). The reference has one memory."""
+"""
+Leaves, transfers and writes (`fuel_dialect.ops.memory`, `ConstOp`).
+
+The reference has one memory, so a transfer returns its operand.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,12 @@ import numpy as np
 
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import IndexOutOfRange, WeightError
+from fuel_dialect.reference.constants import spread
 from fuel_dialect.reference.precision import Array
+
+
+def const(*, value: float | bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    return spread(value, shape, dtype)
 
 
 def weight(

@@ -12,8 +12,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import FreeWhenContiguous, Leaf, ViewOp
 
 MOST_LAUNCHES = 1 << 16

@@ -16,9 +16,9 @@ from fuel_dialect import dtypes
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.interpreter.evaluate import evaluate
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp
 from fuel_dialect.reference.precision import Array
+from fuel_dialect.tensors import tensor_type
 from ops_on_arrays import floats, same_bits
 
 SOURCE = Path(__file__).parents[2] / "filecheck" / "dialect" / "canonicalize.mlir"

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IndexType, IntegerType, bf16, f32, i1, i64
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError
-from fuel_dialect.ops.base import tensor
+from fuel_dialect.tensors import tensor
 
 HELD = [d for d in dtypes.TABLE if d.numpy_name is not None]
 

@@ -19,7 +19,8 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import BytesAttr
 from fuel_dialect.context import make_context
-from fuel_dialect.ops.base import FOLD_LIMIT, ConstOp, FuelOp, integer, tensor
+from fuel_dialect.numbers import integer
+from fuel_dialect.ops.base import ConstOp, FuelOp
 from fuel_dialect.ops.elementwise import (
     AddOp,
     CastOp,
@@ -34,7 +35,9 @@ from fuel_dialect.ops.indexing import IndexSelectOp
 from fuel_dialect.ops.reduction import SumAllOp
 from fuel_dialect.ops.shape import BroadcastToOp, ConcatOp, FlipOp, ReshapeOp
 from fuel_dialect.reference.constants import attribute
+from fuel_dialect.reference.folding import FOLD_LIMIT
 from fuel_dialect.reference.precision import Array
+from fuel_dialect.tensors import tensor
 from ops_on_arrays import apply, arrays, few, same_bits, shapes
 
 HELD = [d.name for d in dtypes.TABLE if d.numpy_name is not None]

@@ -14,8 +14,9 @@ from numpy.lib.stride_tricks import as_strided
 from fuel_dialect.errors import ShapeError
 from fuel_dialect.interpreter.evaluate import evaluate_op
 from fuel_dialect.layout import Layout, broadcast_shapes, row_major_strides
-from fuel_dialect.ops.base import FuelOp, tensor, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.reference.precision import Array
+from fuel_dialect.tensors import tensor, tensor_type
 from fuel_dialect.traits import ViewOp
 from ops_on_arrays import make, shapes
 

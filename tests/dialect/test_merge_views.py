@@ -18,9 +18,9 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.interpreter.evaluate import evaluate
+from fuel_dialect.numbers import int_array, integer
 from fuel_dialect.ops import shape
-from fuel_dialect.ops.base import integer, tensor, tensor_type
-from fuel_dialect.ops.shape import int_array
+from fuel_dialect.tensors import tensor, tensor_type
 from work import growth
 
 CONTEXT = make_context()

@@ -12,8 +12,9 @@ from xdsl.utils.test_value import create_ssa_value
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError, UnsupportedDTypeForOp
-from fuel_dialect.ops.base import AnyTensor, ConstOp, tensor, tensor_type
+from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.elementwise import BinaryOp, FloatUnaryOp, UnaryOp
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from ops_on_arrays import BY_MNEMONIC, make
 
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuel_dialect import dtypes
-from fuel_dialect.ops.base import tensor
 from fuel_dialect.reference.precision import Array, convert
+from fuel_dialect.tensors import tensor
 from ops_on_arrays import apply, arrays, few, same_bits, shapes
 
 NAN, INF = math.nan, math.inf

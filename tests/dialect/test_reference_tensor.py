@@ -19,9 +19,9 @@ from xdsl.rewriter import InsertPoint
 from fuel_dialect import dtypes
 from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.interpreter.evaluate import Environment, evaluate_block, evaluate_op
-from fuel_dialect.ops.base import tensor
 from fuel_dialect.ops.control import YieldOp
 from fuel_dialect.reference.precision import Array
+from fuel_dialect.tensors import tensor
 from fuel_dialect.traits import DecomposableOp
 from ops_on_arrays import apply, arrays, few, floats, make, same_bits, shapes, type_of
 

@@ -19,7 +19,9 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import ArmAttr, BytesAttr, DeviceAttr, TargetAttr
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import UnknownDevice
-from fuel_dialect.ops.base import ConstOp, splat_attribute, tensor
+from fuel_dialect.numbers import splat_attribute
+from fuel_dialect.ops.base import ConstOp
+from fuel_dialect.tensors import tensor
 from ops_on_arrays import arrays, few, shapes
 
 CONTEXT = make_context()

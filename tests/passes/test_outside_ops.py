@@ -17,11 +17,11 @@ import fuel_dialect as fuel
 from fuel_dialect import plugins
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelError, NoBackendForOp
-from fuel_dialect.interpreter import evaluate as interpreter
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor, FuelOp, Properties, int_value, integer
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.elementwise import UnaryOp
+from fuel_dialect.reference import table as reference
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_lowering.numpy import writer as builder
 from fuel_lowering.numpy.steps import Recipe
@@ -100,7 +100,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget() -> None:
     builder.rules.cache_clear()
-    interpreter.outside.cache_clear()
+    reference.outside.cache_clear()
 
 
 def check(module: ModuleOp, *arrays: Array, topology: str = "cpu") -> ModuleOp:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,66 @@ def test_no_relative_imports_and_no_test_code(layer: str) -> None:
         relative = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level]
         assert relative == [], path
         assert own.isdisjoint(package for _, package in imports_of(path.read_text())), path
+
+
+ACYCLIC = ("fuel_dialect", "fuel_passes")
+"""The layers whose files import one another in no circle."""
+
+
+def files_of(layer: str) -> dict[str, Path]:
+    """The files of a layer by the name of their module."""
+    root = LAYERS[layer]
+    names = {
+        path: (layer, *path.relative_to(root).with_suffix("").parts) for path in root.rglob("*.py")
+    }
+    return {".".join(n for n in parts if n != "__init__"): path for path, parts in names.items()}
+
+
+def modules_imported(source: str, known: AbstractSet[str]) -> set[str]:
+    """The modules among `known` that a file names in import statements, wherever they stand."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in known else node.module)
+    return found & known
+
+
+def circles(arrows: Mapping[str, AbstractSet[str]]) -> list[str]:
+    """The modules that a chain of imports leads back to, after all others are peeled off."""
+    left = dict(arrows)
+    while leaves := [name for name, targets in left.items() if not targets & left.keys()]:
+        for name in leaves:
+            del left[name]
+    return sorted(left)
+
+
+@pytest.mark.parametrize("layer", ACYCLIC)
+def test_no_circle_of_files(layer: str) -> None:
+    files = files_of(layer)
+    arrows = {
+        name: modules_imported(path.read_text(), files.keys()) - {name}
+        for name, path in files.items()
+    }
+    assert len(files) > 1
+    assert circles(arrows) == []
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_file_imports_a_name_from_its_own_package(layer: str) -> None:
+    """The name table of a package is for its users: inside, a name has one home."""
+    known = files_of(layer)
+    for name, path in known.items():
+        if name != layer:
+            assert layer not in modules_imported(path.read_text(), known.keys()), path
+
+
+def test_a_circle_is_seen_and_what_leads_to_it_is_named_with_it() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_the_check_sees_lazy_and_type_checking_imports() -> None:
