@@ -3,9 +3,9 @@
 Random tensor programs for property tests: a hypothesis strategy that grows a module op by op.
 
 Programs use every kind of op that a plan treats differently: elementwise chains that share and
-fan out, views, reshapes, reductions, products, row ops, joins, constants, weights, scans, and
-branches nested in branches. Arms of a branch compute different things, so that a test sees which
-arm ran.
+fan out, views, reshapes, reductions, products, row ops, joins, writes into parts, constants,
+weights, scans, and branches nested in branches. Arms of a branch compute different things, so that
+a test sees which arm ran.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class _Grower:
     weights: dict[str, Array]
     ids: list[int]
     depth: int = 0
+    writes: int = 1
+    """How often a write is among the steps to draw from."""
     made: list[Operation] = field(default_factory=list[Operation])
 
     def add(self, op: Operation) -> SSAValue:
@@ -153,6 +155,7 @@ class _Grower:
             self.index,
             self.scan,
             self.branch,
+            *[self.write] * self.writes,
         ]
         for _ in range(count):
             self.draw(st.sampled_from(steps))()
@@ -274,9 +277,62 @@ class _Grower:
         chosen = self.add(ConstOp.from_numpy(indices))
         self.add(indexing.IndexSelectOp.make(value, chosen, dim=integer(dim)))
 
+    def write(self) -> None:
+        """A write into a leaf, an argument, a carry, a view or a result; often of a part of it."""
+        if self.draw(st.booleans()):
+            self.leaf()
+            value = self.values[-1]
+        else:
+            value = self.pick(rank=1)
+        extents = tensor_type(value).get_shape()
+        if not extents:
+            return
+        widths = [self.draw(st.sampled_from([e, self.draw(st.integers(1, e))])) for e in extents]
+        starts = [self.draw(st.integers(0, e - w)) for e, w in zip(extents, widths, strict=True)]
+        source = self.part(value, starts, widths)
+        axis = self.draw(st.integers(0, len(extents) - 1))
+        others = int_array([0 if d == axis else start for d, start in enumerate(starts)])
+        choice = self.draw(st.integers(0, 2))
+        if choice == 0:
+            self.add(memory.WriteSliceOp.make(value, source, starts=int_array(starts)))
+        elif choice == 1:
+            dtype = self.draw(st.sampled_from([np.uint32, np.int64]))
+            at = self.position(np.array(starts[axis], dtype))
+            op = memory.WriteSliceDoffOp
+            self.add(op.make(value, source, at, starts=others, axis=integer(axis)))
+        else:
+            at = self.position(np.array(self.draw(st.integers(0, 2**32 - 1)), np.uint32))
+            modulus = integer(self.draw(st.integers(widths[axis], extents[axis])))
+            op = memory.WriteSliceRotatingOp
+            self.add(op.make(value, source, at, starts=others, axis=integer(axis), modulus=modulus))
+
+    def part(self, value: SSAValue, starts: list[int], widths: list[int]) -> SSAValue:
+        """What to write there: constants, or twice a part of the very value."""
+        if self.draw(st.booleans()):
+            return self.constant(widths, dtypes.of_type(tensor_type(value)).name)
+        for dim, (start, width) in enumerate(zip(starts, widths, strict=True)):
+            value = self.add(
+                shape.SliceOp.make(
+                    value, dim=integer(dim), start=integer(start), length=integer(width)
+                )
+            )
+        return self.add(elementwise.AddOp.make(value, value))
+
+    def position(self, array: Array) -> SSAValue:
+        """A constant that is no operand of later steps."""
+        op = ConstOp.from_numpy(array)
+        self.block.add_op(op)
+        return op.result
+
     def inner(self, block: Block) -> _Grower:
         return _Grower(
-            self.draw, block, list(block.args), self.weights, self.ids, depth=self.depth + 1
+            self.draw,
+            block,
+            list(block.args),
+            self.weights,
+            self.ids,
+            depth=self.depth + 1,
+            writes=self.writes,
         )
 
     def scan(self) -> None:
@@ -337,15 +393,19 @@ def numbers(draw: Callable[..., Any], extents: list[int], dtype: str) -> Array:
 
 
 @st.composite
-def programs(draw: Callable[..., Any], max_ops: int = 12) -> Program:
-    """A verified program of up to `max_ops` drawn steps, a few results, and its inputs."""
+def programs(draw: Callable[..., Any], max_ops: int = 12, writes: int = 1) -> Program:
+    """
+    A verified program of up to `max_ops` drawn steps, a few results, and its inputs.
+
+    `writes` says how often a write is drawn, where the other steps count 17 together.
+    """
     types = [
         tensor([draw(EXTENTS) for _ in range(draw(st.integers(1, 3)))], draw(st.sampled_from(d)))
         for d in (FLOATS, (*FLOATS, "i32"))
     ]
     block = Block(arg_types=types)
     weights: dict[str, Array] = {}
-    grower = _Grower(draw, block, list(block.args), weights, [0])
+    grower = _Grower(draw, block, list(block.args), weights, [0], writes=writes)
     grower.grow(draw(st.integers(1, max_ops)))
     count = min(len(grower.values), draw(st.integers(1, 3)))
     late = grower.values[-6:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which values of a run lie where another value lay."""
+"""Finds the values of a run that lie where another value lay."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fuel_passes.finishing.reuse_buffers import taken_over
 
 def taken_buffers(run: RunOp) -> dict[SSAValue, SSAValue]:
     """
-    For results of kernels, the value whose buffer they take over.
+    Maps results of kernels to the value whose buffer they take over.
 
-    An operand of the run gives its buffer away only where the run says so (`reuses`), and then to
-    the very values that become that result.
+    `fuel-reuse-buffers` decides it: within a run by `taken_over`, and for an operand of the run by
+    `reuses`, then for the very values that become that result.
     """
     end = run.body.block.last_op
     assert end is not None

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`fuel-reuse-buffers`: which results of runs take over the buffer of an operand."""
+"""
+`fuel-reuse-buffers`: decides which results of runs take over the buffer of an operand.
+
+This file is the one place that decides who owns memory: `taken_over` within a run, the pass between
+runs. Lowerings follow it on every target.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from xdsl.passes import ModulePass
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.shape import int_array
 from fuel_dialect.state import donations
-from fuel_dialect.traits import MayReuse, Transfer
+from fuel_dialect.traits import Leaf, MayReuse, Transfer
 from fuel_passes.walk import functions, plan_blocks
 
 
@@ -62,7 +67,7 @@ def _note(run: RunOp, lent: set[BlockArgument]) -> None:
 
 
 def _source(value: SSAValue, run: RunOp) -> int | None:
-    """The operand of a run whose buffer is handed from kernel to kernel until it is `value`."""
+    """Finds the operand of a run whose buffer kernels hand on until it is `value`."""
     while True:
         if isinstance(value, BlockArgument):
             return value.index if value.owner is run.body.block else None
@@ -77,10 +82,11 @@ def _source(value: SSAValue, run: RunOp) -> int | None:
 
 def taken_over(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
     """
-    The results of a kernel that may lie where an operand lies, and that operand.
+    Maps each result of a kernel that may lie where an operand lies to that operand.
 
     Every element of such a result is the operand's at the same place or is written over it; the
-    kernel reads the operand nowhere else, and nothing in the block reads it later.
+    kernel reads the operand nowhere else, and nothing in the block reads it later. A leaf is never
+    taken over: a weight, a constant and an iota belong to all calls.
     """
     end = kernel.body.block.last_op
     assert end is not None
@@ -90,13 +96,15 @@ def taken_over(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
         if argument is None or _count(argument) != 1:
             continue
         operand = kernel.inputs[argument.index]
+        if isinstance(operand.owner, Operation) and operand.owner.has_trait(Leaf):
+            continue
         if list(kernel.inputs).count(operand) == 1 and _is_last_reader(kernel, operand):
             found.setdefault(result, operand)
     return found
 
 
 def _reused_argument(value: SSAValue) -> BlockArgument | None:
-    """The argument of a kernel that the op behind a value may write over."""
+    """Finds the argument of a kernel that the op behind a value may write over."""
     if not isinstance(value.owner, Operation) or _count(value) != 1:
         return None
     for trait in value.owner.get_traits_of_type(MayReuse):
@@ -111,12 +119,12 @@ def _count(value: SSAValue) -> int:
 
 
 def _is_last_reader(op: Operation, value: SSAValue) -> bool:
-    """Whether whatever else reads a value in the op's block comes before the op."""
+    """Returns True if every other reader of a value in the op's block comes before the op."""
     return all(reader is op or reader.is_before_in_block(op) for reader in _readers(value))
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
-    """The ops that read a value; what a transfer gives may be the value itself."""
+    """Yields the ops that read a value, or its transfers: a transfer may give the value itself."""
     for use in value.uses:
         yield use.operation
         if use.operation.has_trait(Transfer):
@@ -124,7 +132,7 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
 
 
 def _may_use_up(op: Operation, operand: int, lent: set[BlockArgument]) -> bool:
-    """Whether an op may write over the memory of an operand: nobody else needs it any more."""
+    """Returns True if an op may write over an operand's memory: nobody else needs it any more."""
     value, block = op.operands[operand], op.parent
     assert block is not None
     if list(op.operands).count(value) != 1 or not _is_last_reader(op, value):
@@ -142,7 +150,7 @@ def _may_use_up(op: Operation, operand: int, lent: set[BlockArgument]) -> bool:
 
 
 def _passes_on(op: Operation) -> bool:
-    """Whether a branch gives an operand of it as a result: then both are one buffer."""
+    """Returns True if a branch gives an operand of it as a result: then both are one buffer."""
     return isinstance(op, BranchOp) and any(
         _gives_argument(region.block) for region in op.arm_regions
     )
@@ -155,7 +163,7 @@ def _gives_argument(block: Block) -> bool:
 
 
 def _origin(value: SSAValue) -> SSAValue:
-    """What transfers bring."""
+    """Follows transfers back to the value that they bring."""
     while isinstance(value.owner, Operation) and value.owner.has_trait(Transfer):
         value = value.owner.operands[0]
     return value

@@ -211,9 +211,13 @@ class Session:
             _optimized(module, entry, self._planning.prepare(module), pins)
         else:
             from fuel_passes.finishing.form_runs import FormRunsPass
+            from fuel_passes.finishing.reuse_buffers import ReuseBuffersPass
 
             self._planning.take(module)
-            FormRunsPass().apply(make_context(), module)
+            context = make_context()
+            FormRunsPass().apply(context, module)
+            # A program may claim to own what it does not: `reuses` is decided here, not believed.
+            ReuseBuffersPass().apply(context, module)
 
 
 def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:
