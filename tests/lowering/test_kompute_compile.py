@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from fuel_dialect.errors import LoweringError
 from fuel_lowering import cache
 from fuel_lowering.kompute import compile as compiling
+from fuel_lowering.kompute import glslang
 from fuel_lowering.kompute.compile import compile_all, compile_kernel, find
 from fuel_lowering.kompute.spirv import facts_of
 from fuel_lowering.runs.lowered import DeviceKernel, Parameter
@@ -28,6 +30,14 @@ void main() {
   values[gl_GlobalInvocationID.x] *= 2.0 + other[0].x;
 }
 """
+
+
+GOLDEN = Path(__file__).parent / "golden"
+SHADERS = [
+    DOUBLE,
+    *re.split(r"(?=^#version)", (GOLDEN / "cell.cpu.glsl.txt").read_text(), flags=re.M)[1:],
+]
+"""One by hand, and those of a run."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,17 +68,39 @@ def test_bytes_that_are_no_module(bytes: bytes) -> None:
         facts_of(bytes)
 
 
+def refuse(*command: Any, **options: Any) -> None:
+    raise AssertionError(f"{command} was run")
+
+
 def test_a_second_compile_runs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     first = compile_kernel(kernel(DOUBLE))
-
-    def refuse(*command: Any, **options: Any) -> None:
-        raise AssertionError(f"{command} was run")
-
     monkeypatch.setattr(subprocess, "run", refuse)
     assert compile_kernel(kernel(DOUBLE)) == first
     cache.clear()
-    with pytest.raises(AssertionError, match="glslangValidator"):
+    with pytest.raises(AssertionError, match="spirv-val"):
         compile_kernel(kernel(DOUBLE))
+
+
+def test_the_library_and_the_executable_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is what compiles; the executable does so where its package has no library."""
+    wrong = kernel(DOUBLE.replace("some[0] = values[0];", "some[0] = nothing;"))
+    assert glslang.beside(find(*compiling.COMPILER)) is not None
+    modules = [compile_kernel(kernel(text)) for text in SHADERS]
+    with pytest.raises(LoweringError) as here:
+        compile_kernel(wrong)
+    cache.clear()
+    monkeypatch.setattr(glslang, "beside", lambda executable: None)
+    assert [compile_kernel(kernel(text)) for text in SHADERS] == modules
+    with pytest.raises(LoweringError) as there:
+        compile_kernel(wrong)
+    assert str(here.value).splitlines()[-5:] == str(there.value).splitlines()[-5:]
+
+
+def test_a_library_that_is_not_whole_is_none(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libglslang.so").write_bytes(b"no library")
+    assert glslang.beside(tmp_path / "bin" / "glslangValidator") is None
+    assert glslang.beside(tmp_path / "none" / "bin" / "glslangValidator") is None
 
 
 def test_kernels_compiled_side_by_side_are_those_compiled_alone() -> None:
@@ -112,6 +144,7 @@ def test_a_module_that_is_not_valid_is_refused(monkeypatch: pytest.MonkeyPatch) 
             module.write_bytes(module.read_bytes()[:-8])
         return done
 
+    monkeypatch.setattr(glslang, "beside", lambda executable: None)
     monkeypatch.setattr(subprocess, "run", damaging)
     with pytest.raises(LoweringError, match="spirv-val says"):
         compile_kernel(kernel(DOUBLE))
