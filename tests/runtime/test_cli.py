@@ -500,12 +500,12 @@ def test_state_is_kept_from_call_to_call(
 
 ENDED = """
 import os, signal, sys
-from fuel_runtime import cli, weights
+from fuel_runtime import array_files, cli
 
 def stuck(file, arrays):
     os.kill(os.getpid(), signal.SIGTERM)
 
-weights._FORMATS[".npz"] = (weights._FORMATS[".npz"][0], stuck)
+array_files._FORMATS[".npz"] = (array_files._FORMATS[".npz"][0], stuck)
 sys.argv = ["fuel-run", "p.mlir", "--random", "0", "--out", "out.npz"]
 sys.exit(cli.command())
 """

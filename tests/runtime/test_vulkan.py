@@ -448,7 +448,7 @@ import gc
 import numpy as np
 from test_vulkan import add_run, opened, unused
 from fuel_dialect.attributes import TargetAttr
-from fuel_runtime.devices import vulkan
+from fuel_runtime.devices.vulkan import driver as vulkan
 from fuel_runtime.devices.buffers import BufferDevice
 driver = opened(staged={staged})
 device = BufferDevice(TargetAttr.of("vulkan:0", "kompute"), driver, unused)
