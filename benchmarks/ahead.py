@@ -11,7 +11,7 @@ from typing import Any
 from isolated import one_line
 
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 
 
 class Ahead:

@@ -18,7 +18,7 @@ from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import RunOp
 from fuel_dialect.targets.triton import DESCRIPTION
-from fuel_lowering.runs.lowered import DeviceKernel, DeviceRun
+from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
 from fuel_lowering.triton.lower import lower_run
 from op_modules import is_known, module_of_samples, tolerance
 from op_samples import CASES, Sample, few, samples_of

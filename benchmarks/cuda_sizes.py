@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from fuel_dialect.context import parse_module
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import RunOp
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.triton.lower import lower_run
 from fuel_runtime import Executable, Session
 from fuel_runtime.call.arguments import Signature

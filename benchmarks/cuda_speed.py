@@ -27,7 +27,7 @@ from peers import COMPILED, EAGER, Absent, gather
 from workloads import FUEL
 
 from fuel_dialect.ops.control import RunOp
-from fuel_lowering.runs.lowered import DeviceRun
+from fuel_lowering.runs.launches import DeviceRun
 from fuel_runtime import Session
 from fuel_runtime.devices.interface import BoundLaunch
 from fuel_runtime.devices.runs import array_bytes

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import TensorType, f32
 from fuel_dialect.context import parse_module
 from fuel_dialect.ops.control import RunOp
 from fuel_lowering.kompute.lower import lower_run
-from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
+from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.interface import BoundLaunch
 from fuel_runtime.devices.vulkan.driver import VulkanDriver
 

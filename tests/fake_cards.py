@@ -9,7 +9,7 @@ import numpy as np
 
 from fake_cupy import LEGACY, FakeCupy, Interpreted, Stream, ndarray
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_runtime.devices import Devices
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.cuda.driver import CudaDriver, LoadedKernel

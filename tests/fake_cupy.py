@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from fake_cubin import Entry, entry_of
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.triton.interpret import InterpretedKernel, interpreting
 
 CARDS = 2

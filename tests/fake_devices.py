@@ -29,7 +29,8 @@ from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.traits import ChecksIndices, Leaf
-from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter, WeightUse
+from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
+from fuel_lowering.runs.leaves import WeightUse
 from fuel_runtime.devices import Devices, Kind, open_devices
 from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 

@@ -15,7 +15,7 @@ from fuel_dialect.ops.control import RunOp
 from fuel_dialect.reference.precision import Array
 from fuel_lowering.numpy.lower import load
 from fuel_lowering.numpy.support import Pool, quiet_context
-from fuel_lowering.runs.lowered import LoweredRun
+from fuel_lowering.runs.functions import LoweredRun
 
 
 def runs_of(module: ModuleOp) -> list[RunOp]:

@@ -25,7 +25,7 @@ from fuel_dialect.ops.control import BranchOp, RunOp, YieldOp
 from fuel_dialect.ops.memory import CopyOp, WeightOp
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.traits import Leaf
-from fuel_lowering.runs.lowered import Buffer, DeviceRun
+from fuel_lowering.runs.launches import Buffer, DeviceRun
 
 GUARD = 256
 UNTOUCHED = 0xA5

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fuel_dialect import dtypes
-from fuel_lowering.runs.lowered import DeviceKernel, Parameter
+from fuel_lowering.runs.launches import DeviceKernel, Parameter
 
 HEAD = """
 import triton

@@ -32,7 +32,7 @@ from outcomes import Allowed, Outcome, compared
 import faulty
 from fuel_dialect import knobs
 from fuel_dialect.attributes import DeviceAttr
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.triton import compile as compiler
 from fuel_runtime import devices
 from fuel_runtime.devices.cuda import driver as cuda

@@ -17,7 +17,7 @@ from fuel_lowering.kompute import compile as compiling
 from fuel_lowering.kompute import glslang
 from fuel_lowering.kompute.compile import compile_all, compile_kernel, find
 from fuel_lowering.kompute.spirv import facts_of
-from fuel_lowering.runs.lowered import DeviceKernel, Parameter
+from fuel_lowering.runs.launches import DeviceKernel, Parameter
 
 DOUBLE = """#version 450
 layout(local_size_x = 64, local_size_y = 2) in;

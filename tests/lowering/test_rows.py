@@ -27,7 +27,7 @@ from fuel_dialect.ops import elementwise, linear_algebra, normalization, reducti
 from fuel_dialect.ops.base import FuelOp, integer, tensor, tensor_type
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.reference.precision import Array
-from fuel_lowering.numpy import library, tiles
+from fuel_lowering.numpy import rows, tiles
 from fuel_lowering.numpy.lower import lower_run
 from fuel_lowering.numpy.support import Pool
 from fuel_passes.finishing.form_runs import FormRunsPass
@@ -278,7 +278,7 @@ def test_specials_go_through_a_row_kernel():
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize("length", [1, 2, 31, library.LONGEST_EINSUM, library.LONGEST_EINSUM + 1])
+@pytest.mark.parametrize("length", [1, 2, 31, rows.LONGEST_EINSUM, rows.LONGEST_EINSUM + 1])
 def test_sums_of_rows_are_exact_to_a_few_units_in_the_last_place(dtype: str, length: int):
     type = tensor((3, length), dtype)
     block = Block(arg_types=[type])

@@ -15,7 +15,7 @@ from agreement import main
 from fake_cubin import entry_of
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.runs.lowered import DeviceKernel, DeviceRun
+from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
 from fuel_lowering.triton.compile import compile_kernel
 from fuel_lowering.triton.emit import TritonEmitter
 from fuel_lowering.triton.language import RESERVED

@@ -11,7 +11,7 @@ import pytest
 
 from fuel_dialect import knobs
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.runs.lowered import DeviceKernel, Parameter
+from fuel_lowering.runs.launches import DeviceKernel, Parameter
 from fuel_lowering.triton import compile as compiler
 from fuel_lowering.triton.compile import compile_kernel
 from triton_kernels import ADD, HEAD, kernel

@@ -23,10 +23,10 @@ from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.elementwise import UnaryOp
 from fuel_dialect.reference import table as reference
 from fuel_dialect.targets.numpy import DESCRIPTION
-from fuel_lowering.numpy import writer as builder
+from fuel_lowering.numpy import emit
+from fuel_lowering.numpy.builder import Builder
 from fuel_lowering.numpy.steps import Recipe
 from fuel_lowering.numpy.values import Ref, whole
-from fuel_lowering.numpy.writer import Builder
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.prices import op_ns
 from fuel_runtime import Session
@@ -99,7 +99,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def forget() -> None:
-    builder.rules.cache_clear()
+    emit.rules.cache_clear()
     reference.outside.cache_clear()
 
 

@@ -28,7 +28,7 @@ from fuel_dialect.errors import (
     LoweringError,
     OutOfMemory,
 )
-from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
+from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.cuda import driver as cuda
 from fuel_runtime.devices.emulated import driver as emulated

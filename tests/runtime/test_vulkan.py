@@ -20,7 +20,7 @@ from fuel_dialect.attributes import DeviceAttr, TargetAttr
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
 from fuel_dialect.ops.control import RunOp
-from fuel_lowering.runs.lowered import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
+from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.interface import BoundLaunch
 from fuel_runtime.devices.vulkan import driver as vulkan

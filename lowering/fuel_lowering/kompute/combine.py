@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fuel_dialect.dtypes import DType
-from fuel_lowering.kernels.forms import Combine, identity, is_argument
+from fuel_lowering.kernels.rows import Combine, identity, is_argument
 from fuel_lowering.kompute.language import TYPES
 from fuel_lowering.kompute.writer import LANGUAGE, Shader, register_dtype
 from fuel_lowering.scalars.rules import REGISTERS, Term

@@ -21,7 +21,7 @@ from pathlib import Path
 from fuel_dialect.errors import LoweringError
 from fuel_lowering import cache
 from fuel_lowering.kompute import glslang
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 
 ENVIRONMENT = "vulkan1.1"
 """Whose rules the module keeps; it is SPIR-V 1.3."""

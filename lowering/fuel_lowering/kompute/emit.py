@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The kernels of each form, as shaders."""
+"""The emitter of shaders: a table from forms to their writers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.kernels.forms import Form, MapForm, MatmulForm, PatchForm, RowForm, ScanForm
+from fuel_lowering.kernels.form import Form
+from fuel_lowering.kernels.map import MapForm, PatchForm
+from fuel_lowering.kernels.matmul import MatmulForm
+from fuel_lowering.kernels.rows import RowForm
+from fuel_lowering.kernels.scan import ScanForm
 from fuel_lowering.kompute.map import emit_map
 from fuel_lowering.kompute.matmul import Matmul
 from fuel_lowering.kompute.patch import can_patch, emit_patch
@@ -17,7 +23,25 @@ from fuel_lowering.kompute.scan import emit_scan
 from fuel_lowering.kompute.shared_matmul import SharedMatmul, fits
 from fuel_lowering.kompute.tuning import CPU, Tuning
 from fuel_lowering.kompute.writer import check_dtype
-from fuel_lowering.runs.launches import Emitted
+from fuel_lowering.runs.emitter import Emitted
+
+
+def emit_matmul(form: MatmulForm, tuning: Tuning) -> Emitted:
+    """Writes a product by the body that suits the device; nothing where there are no elements."""
+    if not prod(form.shape):
+        return Emitted((), ())
+    writer = SharedMatmul if tuning.shares_tiles and fits(form) else Matmul
+    return writer(form).emit()
+
+
+WRITERS: dict[type[Form], Callable[[Any, Tuning], Emitted]] = {
+    MapForm: lambda form, tuning: emit_map(form),
+    PatchForm: lambda form, tuning: emit_patch(form),
+    RowForm: emit_rows,
+    MatmulForm: emit_matmul,
+    ScanForm: emit_scan,
+}
+"""The writer of each form; a form that is not here has no shader."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +62,7 @@ class KomputeEmitter:
             check_dtype(dtypes.of_type(argument), form.name)
         for value in form.results:
             check_dtype(form.dtype(value), form.name)
-        if isinstance(form, PatchForm):
-            return emit_patch(form)
-        if isinstance(form, MapForm):
-            return emit_map(form)
-        if isinstance(form, RowForm):
-            return emit_rows(form, self.tuning)
-        if isinstance(form, MatmulForm):
-            return self._matmul(form)
-        if isinstance(form, ScanForm):
-            return emit_scan(form, self.tuning)
-        raise LoweringError(f"{form.name}: kompute has no shader for a {form.__class__.__name__}")
-
-    def _matmul(self, form: MatmulForm) -> Emitted:
-        """A product; nothing where there are no elements."""
-        if not prod(form.shape):
-            return Emitted((), ())
-        writer = SharedMatmul if self.tuning.shares_tiles and fits(form) else Matmul
-        return writer(form).emit()
+        writer = WRITERS.get(type(form))
+        if writer is None:
+            raise LoweringError(f"{form.name}: kompute writes no shader of a {type(form).__name__}")
+        return writer(form, self.tuning)

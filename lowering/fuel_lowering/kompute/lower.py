@@ -6,8 +6,8 @@ from __future__ import annotations
 from fuel_dialect.ops.control import RunOp
 from fuel_lowering.kompute.emit import KomputeEmitter
 from fuel_lowering.kompute.tuning import TUNINGS, DeviceType
-from fuel_lowering.runs.launches import lower_run as lower_launches
-from fuel_lowering.runs.lowered import DeviceRun
+from fuel_lowering.runs.launches import DeviceRun
+from fuel_lowering.runs.lower import lower_run as lower_launches
 
 
 def lower_run(run: RunOp, entry: str, device_type: DeviceType = "cpu") -> DeviceRun:

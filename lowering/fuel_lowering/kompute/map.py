@@ -22,8 +22,9 @@ from fuel_dialect.ops.indexing import GatherOp, IndexingOp
 from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceRotatingOp
 from fuel_dialect.ops.shape import ConcatOp, int_tuple
 from fuel_dialect.traits import Elementwise, Movement
-from fuel_lowering.kernels.forms import Load, MapForm
+from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kernels.map import MapForm
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.writer import (
     QUAD,
@@ -36,7 +37,7 @@ from fuel_lowering.kompute.writer import (
     shape_text,
     write_memory,
 )
-from fuel_lowering.runs.launches import CHECK, Emitted
+from fuel_lowering.runs.emitter import CHECK, Emitted
 from fuel_lowering.scalars.rules import Term
 
 LOCAL = 256

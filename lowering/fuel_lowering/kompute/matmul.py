@@ -17,8 +17,9 @@ from xdsl.ir import SSAValue
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_lowering.kernels.forms import Load, MatmulForm
+from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kernels.matmul import MatmulForm
 from fuel_lowering.kompute.language import TYPES, VECTORS
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.tuning import MOST_TRIPS
@@ -31,7 +32,7 @@ from fuel_lowering.kompute.writer import (
     read_memory,
     shape_text,
 )
-from fuel_lowering.runs.launches import Emitted, EmittedLaunch
+from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.scalars.rules import REGISTERS, Term
 
 LOCAL = 64

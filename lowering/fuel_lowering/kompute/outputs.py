@@ -15,10 +15,10 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from fuel_dialect.ops.base import tensor_type
-from fuel_lowering.kernels.forms import Form
+from fuel_lowering.kernels.form import Form
 from fuel_lowering.kompute.writer import QUAD, Memory, Shader, register_dtype, write_memory
-from fuel_lowering.runs.launches import Emitted, EmittedLaunch
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.scalars.rules import REGISTERS, Term
 
 LOCAL = 256

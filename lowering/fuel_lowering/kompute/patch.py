@@ -18,12 +18,13 @@ from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceRotatingOp
-from fuel_lowering.kernels.forms import Load, PatchForm
+from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import address, coordinates, needs_64_bits
+from fuel_lowering.kernels.map import PatchForm
 from fuel_lowering.kompute.map import LOCAL
 from fuel_lowering.kompute.outputs import WORD
 from fuel_lowering.kompute.writer import Shader, argument_name, hint_of, shape_text
-from fuel_lowering.runs.launches import CHECK, Emitted
+from fuel_lowering.runs.emitter import CHECK, Emitted
 
 WORDS = dtypes.BY_NAME["ui32"]
 

@@ -19,8 +19,8 @@ from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_lowering.kernels.forms import Phase, Reduction, RowForm
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kernels.rows import Phase, Reduction, RowForm
 from fuel_lowering.kompute.combine import Accumulator
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.tuning import LARGEST_TEAM, MOST_TRIPS, Tuning
@@ -33,8 +33,8 @@ from fuel_lowering.kompute.writer import (
     register_dtype,
     shape_text,
 )
-from fuel_lowering.runs.launches import Emitted, EmittedLaunch
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.scalars.rules import Term
 
 ROWS_OF_GROUP = 64

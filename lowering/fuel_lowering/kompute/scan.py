@@ -14,8 +14,8 @@ from xdsl.ir import SSAValue
 
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_lowering.kernels.forms import ScanForm
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kernels.scan import ScanForm
 from fuel_lowering.kompute.language import TYPES, VECTORS
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.tuning import Tuning
@@ -29,7 +29,7 @@ from fuel_lowering.kompute.writer import (
     register_dtype,
     shape_text,
 )
-from fuel_lowering.runs.launches import Emitted, EmittedLaunch
+from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.scalars.rules import REGISTERS, Term
 
 LOCAL = 64

@@ -22,11 +22,11 @@ from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
-from fuel_lowering.kernels.forms import Form
+from fuel_lowering.kernels.form import Form
 from fuel_lowering.kompute.language import RESERVED, TYPES, VECTORS, ZERO, GlslLanguage
 from fuel_lowering.kompute.tuning import MOST_GROUPS
-from fuel_lowering.runs.launches import CHECK, OFFSET, EmittedLaunch
-from fuel_lowering.runs.lowered import DeviceKernel, Parameter
+from fuel_lowering.runs.emitter import CHECK, OFFSET, EmittedLaunch
+from fuel_lowering.runs.launches import DeviceKernel, Parameter
 from fuel_lowering.scalars.rules import REGISTERS, Code, Term, evaluate
 
 QUAD = 4

@@ -2,7 +2,7 @@
 """
 Buffers and their places in a workspace.
 
-A workspace is one byte arena. A buffer lives over an interval of the clock that the emitter
+A workspace is one byte arena. A buffer lives over an interval of the clock that the writer
 advances with every step; buffers whose intervals do not meet may share bytes.
 """
 

@@ -19,14 +19,15 @@ from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.reference import memory
 from fuel_dialect.traits import Leaf
 from fuel_lowering.numpy import support
-from fuel_lowering.numpy.emit import Emitter
+from fuel_lowering.numpy.builder import Builder, Rows
+from fuel_lowering.numpy.emit import rules
 from fuel_lowering.numpy.phases import write_phases, write_rows
 from fuel_lowering.numpy.rows import RowBuilder, rows_of
 from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, needed
 from fuel_lowering.numpy.tiles import cut, iteration_rows, write_tiles
 from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
-from fuel_lowering.numpy.writer import Builder, Rows
-from fuel_lowering.runs.lowered import LoweredRun
+from fuel_lowering.numpy.writer import FunctionWriter
+from fuel_lowering.runs.functions import LoweredRun
 from fuel_lowering.runs.reuse import taken_buffers
 
 
@@ -44,17 +45,17 @@ class _Run:
     def __init__(self, run: RunOp, entry: str, reuse: bool):
         self.run = run
         self.entry = entry
-        self.emitter = Emitter(reuse, keeps_operands=not run.reused())
+        self.writer = FunctionWriter(reuse, keeps_operands=not run.reused())
         for name in (entry, f"{entry}_scratch"):
-            self.emitter.names.fresh(name)
+            self.writer.names.fresh(name)
         self.values: dict[SSAValue, Ref] = {}
         self.taken = taken_buffers(run)
         self.kernels = 0
 
     def lower(self) -> LoweredRun:
-        block, emitter = self.run.body.block, self.emitter
+        block, writer = self.run.body.block, self.writer
         arguments = [self._argument(argument) for argument in block.args]
-        leaves = Builder(emitter, self.values)
+        leaves = Builder(writer, self.values, rules())
         for op in block.ops:
             if op.has_trait(Leaf):
                 leaves.add(op)
@@ -65,21 +66,21 @@ class _Run:
         results = self._results()
         return LoweredRun(
             self.entry,
-            emitter.source(self.entry, arguments, results),
+            writer.source(self.entry, arguments, results),
             tuple(tensor_type(v) for v in block.args),
             tuple(tensor_type(v) for v in self.run.outputs),
-            emitter.constants,
-            emitter.weights,
-            emitter.needs_scratch,
+            writer.constants,
+            writer.weights,
+            writer.needs_scratch,
             self.kernels,
-            emitter.scratch_bytes,
-            emitter.slot_bytes,
+            writer.scratch_bytes,
+            writer.slot_bytes,
         )
 
     def _argument(self, argument: SSAValue) -> str:
         type = tensor_type(argument)
         shape, dtype = tuple(type.get_shape()), dtypes.of_type(type).numpy
-        name = self.emitter.names.fresh(argument.name_hint, "x")
+        name = self.writer.names.fresh(argument.name_hint, "x")
         layout = Layout.contiguous(shape)
         self.values[argument] = Ref(shape, dtype, layout, name, name, CALL)
         return name
@@ -96,7 +97,7 @@ class _Run:
         names: list[str] = []
         for value in self._yielded:
             ref = self.values[value]
-            name = self.emitter.text(whole(ref))
+            name = self.writer.text(whole(ref))
             is_own = isinstance(value.owner, KernelOp)
             names.append(name if is_own and name not in names else f"{name}.copy()")
         return names
@@ -104,16 +105,16 @@ class _Run:
     # Kernels.
 
     def _kernel(self, kernel: KernelOp) -> None:
-        emitter = self.emitter
+        writer = self.writer
         self.kernels += 1
-        emitter.clock += 1
+        writer.clock += 1
         for line in textwrap.wrap(_title(kernel), 92):
-            emitter.line(f"# {line}")
+            writer.line(f"# {line}")
         inner: dict[SSAValue, Ref] = {
             argument: self.values[operand]
             for argument, operand in zip(kernel.body.block.args, kernel.inputs, strict=True)
         }
-        builder = _builder(kernel, emitter, inner)
+        builder = _builder(kernel, writer, inner)
         yielded = builder.add_block(kernel.body.block)
         used = [v for v, r in zip(yielded, kernel.outputs, strict=True) if r.first_use is not None]
         steps = needed(builder.steps, used)
@@ -125,31 +126,31 @@ class _Run:
         ]
         places = assign(wanted, steps, own)
         self._write(steps, places, kernel, builder.rows)
-        emitter.has_written |= any(result in self.taken for result in kernel.outputs)
-        emitter.clock += 1
-        emitter.touch(inner.values())
-        emitter.touch(self.values[r] for r in kernel.outputs if r in self.values)
+        writer.has_written |= any(result in self.taken for result in kernel.outputs)
+        writer.clock += 1
+        writer.touch(inner.values())
+        writer.touch(self.values[r] for r in kernel.outputs if r in self.values)
 
     def _write(
         self, steps: list[Step], places: dict[Ref, Place], kernel: KernelOp, rows: Rows | None
     ) -> None:
         """By tiles where all steps can be, else what can be of them, else one after the other."""
-        emitter, name = self.emitter, kernel.label.data
+        writer, name = self.writer, kernel.label.data
         shape = _shape_of_product(kernel) if rows is None else rows.shape
         before, rest = _copies_apart(steps, places)
         by_rows = rows or iteration_rows(rest)
         grid = None if by_rows is None or not rest else cut(by_rows, rest)
         if before and (grid is not None or shape is not None):
-            Straight(emitter, before, {}, kept=[s.result for s in before]).write()
+            Straight(writer, before, {}, kept=[s.result for s in before]).write()
             steps = rest
         if grid is not None and rows is not None:
-            write_rows(emitter, steps, rows, grid, places, name)
+            write_rows(writer, steps, rows, grid, places, name)
         elif grid is not None:
-            write_tiles(emitter, steps, grid, places, name)
+            write_tiles(writer, steps, grid, places, name)
         elif shape is not None:
-            write_phases(emitter, steps, shape, places, name)
+            write_phases(writer, steps, shape, places, name)
         else:
-            Straight(emitter, steps, places).write()
+            Straight(writer, steps, places).write()
 
     def _place(self, result: SSAValue, shape: tuple[int, ...]) -> Place:
         """
@@ -162,18 +163,18 @@ class _Run:
         taken = self.taken.get(result)
         if taken is not None:
             where = self.values[taken]
-            place = Place(self.emitter.text(where), where.home, where.buffer)
+            place = Place(self.writer.text(where), where.home, where.buffer)
         elif self._is_given(result):
-            place = Place(self.emitter.names.fresh(ref.hint, "y"), CALL, fresh=True)
+            place = Place(self.writer.names.fresh(ref.hint, "y"), CALL, fresh=True)
         else:
-            place = Place.of(self.emitter.buffer(ref.hint, ref.shape, ref.dtype))
+            place = Place.of(self.writer.buffer(ref.hint, ref.shape, ref.dtype))
         place.hold(ref)
-        self.emitter.dtype(ref.dtype)
+        self.writer.dtype(ref.dtype)
         if shape == ref.shape:
             return place
-        place.make(self.emitter, ref.shape, ref.dtype)
+        place.make(self.writer, ref.shape, ref.dtype)
         seen = ref.reshape(shape)
-        return Place(self.emitter.text(seen), seen.home, place.buffer)
+        return Place(self.writer.text(seen), seen.home, place.buffer)
 
     def _is_given(self, value: SSAValue) -> bool:
         """Whether the run yields a value, or one that takes over its buffer."""
@@ -189,11 +190,11 @@ def _shape_of_product(kernel: KernelOp) -> tuple[int, ...] | None:
     return None if product is None else tuple(tensor_type(product.result).get_shape())
 
 
-def _builder(kernel: KernelOp, emitter: Emitter, values: dict[SSAValue, Ref]) -> Builder:
+def _builder(kernel: KernelOp, writer: FunctionWriter, values: dict[SSAValue, Ref]) -> Builder:
     rows = rows_of(kernel.body.block) if kernel.kind.data == "reduction" else None
     if rows is None or not rows.are_long:
-        return Builder(emitter, values)
-    return RowBuilder(emitter, values, rows)
+        return Builder(writer, values, rules())
+    return RowBuilder(writer, values, rules(), rows)
 
 
 def _copies_apart(

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from fuel_lowering.numpy.emit import Emitter
+from fuel_lowering.numpy.builder import Rows
 from fuel_lowering.numpy.steps import Place, Step, Straight, chains
 from fuel_lowering.numpy.tiles import Grid, cut, write_tiles
 from fuel_lowering.numpy.values import Ref
-from fuel_lowering.numpy.writer import Rows
+from fuel_lowering.numpy.writer import FunctionWriter
 
 Phase = list[Step]
 
@@ -34,7 +34,7 @@ def phases_of(steps: Sequence[Step], shape: tuple[int, ...]) -> list[Phase]:
 
 
 def write_phases(
-    emitter: Emitter,
+    writer: FunctionWriter,
     steps: Sequence[Step],
     shape: tuple[int, ...],
     places: Mapping[Ref, Place],
@@ -50,7 +50,7 @@ def write_phases(
     phases = phases_of(steps, shape)
     grids = [cut(Rows(shape, ()), p) if _is_tiled(p, shape) else None for p in phases]
     if not any(grids):
-        Straight(emitter, steps, places, given=given).write()
+        Straight(writer, steps, places, given=given).write()
         return
     at = dict(places)
     over = given or _shared(phases, at)
@@ -62,15 +62,15 @@ def write_phases(
         read = {operand for step in phase for operand in step.operands}
         lying = [ref for ref in over if ref in read]
         if grid is None:
-            Straight(emitter, phase, own, passed_on, given=lying).write()
+            Straight(writer, phase, own, passed_on, given=lying).write()
             continue
         for ref in passed_on:
-            own[ref] = Place.of(emitter.buffer(ref.hint, ref.shape, ref.dtype))
-        write_tiles(emitter, phase, grid, own, name, lying)
+            own[ref] = Place.of(writer.buffer(ref.hint, ref.shape, ref.dtype))
+        write_tiles(writer, phase, grid, own, name, lying)
 
 
 def write_rows(
-    emitter: Emitter,
+    writer: FunctionWriter,
     steps: Sequence[Step],
     rows: Rows,
     grid: Grid,
@@ -89,11 +89,11 @@ def write_rows(
     own = {ref: place for ref, place in at.items() if ref in results}
     read = {operand.root for step in after for operand in step.operands}
     for ref in (ref for ref in results if ref in read and ref not in own):
-        own[ref] = Place.of(emitter.buffer(ref.hint, ref.shape, ref.dtype))
-    write_tiles(emitter, inside, grid, own, name)
+        own[ref] = Place.of(writer.buffer(ref.hint, ref.shape, ref.dtype))
+    write_tiles(writer, inside, grid, own, name)
     rest = {ref: place for ref, place in places.items() if ref not in own}
     if after:
-        write_phases(emitter, after, rows.column, rest, name, over)
+        write_phases(writer, after, rows.column, rest, name, over)
 
 
 def _split_off(steps: Sequence[Step], rows: Rows) -> tuple[Phase, Phase]:

@@ -15,9 +15,9 @@ from fuel_dialect.ops import comparison
 from fuel_dialect.ops import elementwise as ops
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.reference.precision import is_float, scalar
+from fuel_lowering.numpy.builder import Builder, Rule, is_narrow
 from fuel_lowering.numpy.steps import Recipe, Temp
 from fuel_lowering.numpy.values import Ref
-from fuel_lowering.numpy.writer import Builder, Rule, is_narrow
 
 BOOL = np.dtype(np.bool_)
 
@@ -153,7 +153,7 @@ def _with_scalar(name: str) -> Wide:
 
     def apply(b: Builder, op: ops.ScalarOp, xs: Sequence[Ref]) -> Ref:
         (x,) = xs
-        number = b.emitter.scalar(scalar(op.value, x.dtype), x.shape)
+        number = b.writer.scalar(scalar(op.value, x.dtype), x.shape)
         return ufunc(name)(b, op, [x, number])
 
     return apply
@@ -163,7 +163,7 @@ def _clamp(b: Builder, op: ops.ClampOp, xs: Sequence[Ref]) -> Ref:
     (x,) = xs
     dtype = dtypes.of_type(tensor_type(op.result)).numpy
     low, high = (scalar(limit.value.data, dtype) for limit in (op.min, op.max))
-    limits = [b.widen(b.emitter.scalar(limit, x.shape)) for limit in (low, high)]
+    limits = [b.widen(b.writer.scalar(limit, x.shape)) for limit in (low, high)]
     return b.call("minimum", b.call("maximum", x, limits[0]), limits[1])
 
 
@@ -182,7 +182,7 @@ def _where(b: Builder, op: ops.WhereOp, xs: Sequence[Ref]) -> Ref:
 def _masked_fill(b: Builder, op: ops.MaskedFillOp, xs: Sequence[Ref]) -> Ref:
     x, mask = xs
     value: Any = op.value
-    number = b.emitter.scalar(scalar(value.value.data, x.dtype), x.shape)
+    number = b.writer.scalar(scalar(value.value.data, x.dtype), x.shape)
     recipe = _helper("masked_fill({0}, {1}, {2}, {y}, {t0})", _bits(x.dtype), reuse=(0,))
     return b.step(recipe, x, mask, number)
 

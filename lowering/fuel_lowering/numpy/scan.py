@@ -19,6 +19,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import ScanOp
+from fuel_lowering.numpy.builder import Builder, Rule, Rules
 from fuel_lowering.numpy.steps import (
     Place,
     Recipe,
@@ -31,7 +32,6 @@ from fuel_lowering.numpy.steps import (
     needed,
 )
 from fuel_lowering.numpy.values import Ref, computed_like, whole
-from fuel_lowering.numpy.writer import Builder, Rule
 
 LOOP = Recipe(())
 
@@ -44,6 +44,7 @@ class ScanStep(Step):
 
     op: ScanOp = field(kw_only=True)
     outputs: list[Ref] = field(kw_only=True)
+    rules: Rules = field(kw_only=True)
 
     @property
     def results(self) -> Sequence[Ref]:
@@ -57,7 +58,7 @@ def _scan(b: Builder, op: ScanOp, xs: Sequence[Ref]) -> list[Ref]:
     outputs = [computed_like(tensor_type(r), r.name_hint) for r in op.outputs]
     operands = tuple(map(whole, xs))
     if outputs:
-        b.steps.append(ScanStep(LOOP, operands, outputs[0], op=op, outputs=outputs))
+        b.steps.append(ScanStep(LOOP, operands, outputs[0], op=op, outputs=outputs, rules=b.rules))
     return outputs
 
 
@@ -84,7 +85,7 @@ class _Y:
 
 class _Loop:
     def __init__(self, step: ScanStep, straight: Straight):
-        self.step, self.op, self.emitter = step, step.op, straight.emitter
+        self.step, self.op, self.writer = step, step.op, straight.writer
         self.straight = straight
         op = step.op
         count = len(op.inits)
@@ -98,25 +99,25 @@ class _Loop:
     # What the body computes.
 
     def write(self) -> None:
-        emitter = self.emitter
-        emitter.touch(self.step.operands)
+        writer = self.writer
+        writer.touch(self.step.operands)
         for result in self.step.outputs:
             if result in self.straight.read:
-                self.straight.place_of(result).make(emitter, result.shape, result.dtype)
+                self.straight.place_of(result).make(writer, result.shape, result.dtype)
         self._bind()
-        builder = Builder(emitter, self.values)
+        builder = Builder(writer, self.values, self.step.rules)
         yielded = builder.add_block(self.op.body.block)
         before, body = self._split(needed(builder.steps, self._wanted(yielded)))
         self.body = body
         self._claim(yielded)
         held = [r for s in before for r in s.results]
-        Straight(emitter, before, {}, kept=held).write()
+        Straight(writer, before, {}, kept=held).write()
         self._write_loop()
-        emitter.clock += 1
-        emitter.touch([*self.step.operands, *held, *(c.argument for c in self.carries)])
-        emitter.touch(r for r in self.step.outputs if r in self.straight.read)
+        writer.clock += 1
+        writer.touch([*self.step.operands, *held, *(c.argument for c in self.carries)])
+        writer.touch(r for r in self.step.outputs if r in self.straight.read)
         for buffer in self.turning:
-            buffer.live_at(emitter.clock)
+            buffer.live_at(writer.clock)
 
     def _bind(self) -> None:
         """Values for carries and rows of xs; a carry that is only passed on is a constant."""
@@ -190,7 +191,7 @@ class _Loop:
     # The loop.
 
     def _write_loop(self) -> None:
-        emitter = self.emitter
+        writer = self.writer
         self.turning = []
         places: dict[Ref, Place] = {}
         self._name_rows(places)
@@ -198,58 +199,58 @@ class _Loop:
             self._prepare(carry, places)
         done = self._start_counting()
         header = self._header()
-        emitter.open()
+        writer.open()
         self._row_lines()
         kept = [] if self.flag is None else [self.flag]
-        Straight(emitter, self.body, places, kept).write()
+        Straight(writer, self.body, places, kept).write()
         self._turn_carries()
         if done and self.flag is not None:
-            emitter.line(f"{done} += 1")
-            emitter.line(f"if {emitter.text(self.flag)}:")
-            emitter.line("    break")
-        emitter.close(header)
+            writer.line(f"{done} += 1")
+            writer.line(f"if {writer.text(self.flag)}:")
+            writer.line("    break")
+        writer.close(header)
         self._finish(done)
 
     def _name_rows(self, places: dict[Ref, Place]) -> None:
-        level = self.emitter.level + 1
+        level = self.writer.level + 1
         for row in self.rows:
-            row.text, row.home = self.emitter.names.fresh(row.hint), level
+            row.text, row.home = self.writer.names.fresh(row.hint), level
         for y in self.ys:
-            y.row = self.emitter.names.fresh(f"{self.emitter.text(y.result)}_t")
+            y.row = self.writer.names.fresh(f"{self.writer.text(y.result)}_t")
             places[y.value] = Place(y.row, level)
 
     def _prepare(self, carry: _Carry, places: dict[Ref, Place]) -> None:
         """Choose how a carry is updated, and let it hold the initial value."""
-        emitter, argument = self.emitter, carry.argument
-        init = emitter.text(carry.init)
+        writer, argument = self.writer, carry.argument
+        init = writer.text(carry.init)
         if carry.following in places:
             carry.update = "row"
-            argument.text = emitter.names.fresh(argument.hint, "carry")
-            argument.home = emitter.level + 1
-            emitter.line(f"{argument.text} = {init}")
+            argument.text = writer.names.fresh(argument.hint, "carry")
+            argument.home = writer.level + 1
+            writer.line(f"{argument.text} = {init}")
             return
         if self._dies_in_time(carry, [*places, *(c.following for c in self.carries)]):
             carry.update = "in place"
             place = self._place_of_carry(carry)
             place.hold(argument)
             places[carry.following] = place
-            emitter.line(f"copyto({place.text}, {init})")
+            writer.line(f"copyto({place.text}, {init})")
             return
         shape, dtype = argument.shape, argument.dtype
-        first, second = (emitter.buffer(argument.hint, shape, dtype) for _ in range(2))
+        first, second = (writer.buffer(argument.hint, shape, dtype) for _ in range(2))
         self.turning += [first, second]
-        argument.text = emitter.names.fresh(argument.hint, "carry")
-        carry.spare = emitter.names.fresh(f"{argument.text}_next")
-        argument.home = emitter.level + 1
+        argument.text = writer.names.fresh(argument.hint, "carry")
+        carry.spare = writer.names.fresh(f"{argument.text}_next")
+        argument.home = writer.level + 1
         places[carry.following] = Place(carry.spare, argument.home)
-        emitter.line(f"copyto({first.name}, {init})")
-        emitter.line(f"{argument.text}, {carry.spare} = {first.name}, {second.name}")
+        writer.line(f"copyto({first.name}, {init})")
+        writer.line(f"{argument.text}, {carry.spare} = {first.name}, {second.name}")
 
     def _place_of_carry(self, carry: _Carry) -> Place:
         if carry.result in self.straight.read:
             return self.straight.place_of(carry.result)
         argument = carry.argument
-        return Place.of(self.emitter.buffer(argument.hint, argument.shape, argument.dtype))
+        return Place.of(self.writer.buffer(argument.hint, argument.shape, argument.dtype))
 
     def _dies_in_time(self, carry: _Carry, kept: Sequence[Ref]) -> bool:
         """Whether nothing reads the carry once the array of its next value is being written."""
@@ -265,8 +266,8 @@ class _Loop:
     def _start_counting(self) -> str | None:
         if self.flag is None:
             return None
-        done = self.emitter.names.fresh("done")
-        self.emitter.line(f"{done} = 0")
+        done = self.writer.names.fresh("done")
+        self.writer.line(f"{done} = 0")
         return done
 
     def _header(self) -> str:
@@ -287,40 +288,40 @@ class _Loop:
         if len(ref.shape) == 1:
             ref = ref.view("{}[:, None]", ref.layout.unsqueeze(1))
         reverse = "[::-1]" if self.op.reverse is not None else ""
-        return self.emitter.text(ref) + reverse
+        return self.writer.text(ref) + reverse
 
     def _row_lines(self) -> None:
         """Rows of rank 0, out of rows of one element."""
         rows = [(r.text, r.shape) for r in self.rows]
         for name, shape in [*rows, *((y.row, y.value.shape) for y in self.ys)]:
             if not shape:
-                self.emitter.line(f"{name} = {name}_row.reshape(())")
+                self.writer.line(f"{name} = {name}_row.reshape(())")
 
     def _turn_carries(self) -> None:
         for carry in self.carries:
-            name, emitter = carry.argument.text, self.emitter
+            name, writer = carry.argument.text, self.writer
             if carry.update == "row":
-                emitter.line(f"{name} = {emitter.text(carry.following)}")
+                writer.line(f"{name} = {writer.text(carry.following)}")
             if carry.update == "swap":
-                emitter.line(f"{name}, {carry.spare} = {carry.spare}, {name}")
+                writer.line(f"{name}, {carry.spare} = {carry.spare}, {name}")
 
     def _finish(self, done: str | None) -> None:
         """Final carries, rows that were not reached, the number of steps."""
-        emitter, read = self.emitter, self.straight.read
+        writer, read = self.writer, self.straight.read
         changing = {carry.result: carry for carry in self.carries}
         for init, result in zip(self.inits, self.step.outputs, strict=False):
             carry = changing.get(result)
             source = init if carry is None else carry.argument
             if result in read and not (carry and carry.update == "in place"):
-                emitter.line(f"copyto({emitter.text(result)}, {emitter.text(source)})")
+                writer.line(f"copyto({writer.text(result)}, {writer.text(source)})")
         if done is None:
             return
         length = self.op.steps
         rest = f":{length} - {done}" if self.op.reverse is not None else f"{done}:"
         for y in self.ys:
-            emitter.line(f"{emitter.text(y.result)}[{rest}] = 0")
+            writer.line(f"{writer.text(y.result)}[{rest}] = 0")
         if self.step.outputs[-1] in read:
-            emitter.line(f"{emitter.text(self.step.outputs[-1])}[...] = {done}")
+            writer.line(f"{writer.text(self.step.outputs[-1])}[...] = {done}")
 
 
 RULES: dict[type[Operation], Rule] = {ScanOp: _scan}

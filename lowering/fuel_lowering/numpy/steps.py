@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from fuel_lowering.numpy.buffers import Buffer
-from fuel_lowering.numpy.emit import Emitter
 from fuel_lowering.numpy.values import SCRATCH, Ref, computed
+from fuel_lowering.numpy.writer import FunctionWriter
 
 Scope = Literal["element", "row", "whole"]
 
@@ -97,10 +97,10 @@ class Place:
         """Let a value lie here."""
         ref.text, ref.home, ref.buffer = self.text, self.home, self.buffer
 
-    def make(self, emitter: Emitter, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def make(self, writer: FunctionWriter, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Allocate the array if that is still to be done."""
         if self.fresh:
-            emitter.empty(self.text, shape, dtype)
+            writer.empty(self.text, shape, dtype)
             self.fresh = False
 
 
@@ -181,16 +181,16 @@ class Straight:
 
     def __init__(
         self,
-        emitter: Emitter,
+        writer: FunctionWriter,
         steps: Sequence[Step],
         places: Mapping[Ref, Place],
         kept: Collection[Ref] = (),
         make_buffer: MakeBuffer | None = None,
         given: Collection[Ref] = (),
     ):
-        self.emitter = emitter
+        self.writer = writer
         self.steps = steps
-        self.make_buffer = make_buffer or emitter.buffer
+        self.make_buffer = make_buffer or writer.buffer
         outlive = {*places, *kept}
         self.kept = outlive
         self.read = {*last_uses(steps), *outlive}
@@ -203,10 +203,10 @@ class Straight:
 
     def write(self) -> None:
         for step in self.steps:
-            self.emitter.clock += 1
+            self.writer.clock += 1
             step.emit(self)
-        self.emitter.clock += 1
-        self.emitter.touch(self.kept)
+        self.writer.clock += 1
+        self.writer.touch(self.kept)
 
     def place_of(self, ref: Ref) -> Place:
         """Where a result goes, from now on."""
@@ -215,31 +215,31 @@ class Straight:
             hint = chain.members[-1].hint
             chain.place = Place.of(self.make_buffer(hint, ref.shape, ref.dtype))
         chain.place.hold(ref)
-        self.emitter.touch([ref])
+        self.writer.touch([ref])
         return chain.place
 
     def emit_recipe(self, step: Step) -> None:
-        emitter, result, recipe = self.emitter, step.result, step.recipe
-        operands = [emitter.text(operand) for operand in step.operands]
-        emitter.touch(step.operands)
+        writer, result, recipe = self.writer, step.result, step.recipe
+        operands = [writer.text(operand) for operand in step.operands]
+        writer.touch(step.operands)
         for line in recipe.checks:
-            emitter.check(line.format(*operands))
+            writer.check(line.format(*operands))
         place = self.place_of(result)
         if prod(result.shape) and place.fresh and self._allocates(step):
             place.fresh = False
-            emitter.line(_allocating(step, operands, place.text))
+            writer.line(_allocating(step, operands, place.text))
             return
-        place.make(emitter, result.shape, result.dtype)
+        place.make(writer, result.shape, result.dtype)
         if not prod(result.shape):
             return
-        fields = {"y": emitter.text(step.fills(result) if step.fills else result)}
+        fields = {"y": writer.text(step.fills(result) if step.fills else result)}
         if step.axes:
             fields["axis"] = str(step.axes[0] if len(step.axes) == 1 else step.axes)
         for number, temp in enumerate(recipe.temps):
             buffer = self.make_buffer("t", result.shape, temp.dtype_for(result))
             fields[f"t{number}"] = buffer.name
         for line in recipe.lines:
-            emitter.line(line.format(*operands, **fields))
+            writer.line(line.format(*operands, **fields))
 
     def _allocates(self, step: Step) -> bool:
         """Whether the first call of a chain may make the array: it sees the shape, not rank 0."""

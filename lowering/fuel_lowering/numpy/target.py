@@ -12,7 +12,7 @@ from xdsl.utils.target import Target
 
 from fuel_dialect import dtypes
 from fuel_lowering.numpy.lower import lower_run
-from fuel_lowering.runs.lowered import LoweredRun
+from fuel_lowering.runs.functions import LoweredRun
 from fuel_lowering.runs.printing import runs_of, type_text, with_runs
 
 HEADER = '''\

@@ -16,10 +16,10 @@ import numpy as np
 
 from fuel_dialect.layout import Layout
 from fuel_lowering.numpy.buffers import Buffer
-from fuel_lowering.numpy.emit import Emitter, bundle
+from fuel_lowering.numpy.builder import Rows
 from fuel_lowering.numpy.steps import Place, Step, Straight
 from fuel_lowering.numpy.values import Ref
-from fuel_lowering.numpy.writer import Rows
+from fuel_lowering.numpy.writer import FunctionWriter, bundle
 
 LARGE_TILE = 131_072
 SMALL_TILE = 65_536
@@ -206,7 +206,7 @@ def _join(
 
 
 def write_tiles(
-    emitter: Emitter,
+    writer: FunctionWriter,
     steps: Sequence[Step],
     grid: Grid,
     places: Mapping[Ref, Place],
@@ -218,37 +218,37 @@ def write_tiles(
 
     Results may be written over `given`.
     """
-    emitter.clock += 1
+    writer.clock += 1
     for ref, place in places.items():
-        place.make(emitter, ref.shape, ref.dtype)
+        place.make(writer, ref.shape, ref.dtype)
         place.hold(ref)
-        emitter.touch([ref])
-    _Tiles(emitter, steps, grid, places, given).write(name)
+        writer.touch([ref])
+    _Tiles(writer, steps, grid, places, given).write(name)
 
 
 class _Tiles:
     def __init__(
         self,
-        emitter: Emitter,
+        writer: FunctionWriter,
         steps: Sequence[Step],
         grid: Grid,
         places: Mapping[Ref, Place],
         given: Collection[Ref],
     ):
-        self.emitter = emitter
+        self.writer = writer
         self.steps = steps
         self.grid = grid
         self.places = places
         self.given = given
         self.temps: list[Buffer] = []
-        self.outer = {group: emitter.names.fresh("j") for group in grid.outer}
+        self.outer = {group: writer.names.fresh("j") for group in grid.outer}
         self.slices: dict[str, str] = {}
 
     def write(self, name: str) -> None:
-        emitter, grid = self.emitter, self.grid
+        writer, grid = self.writer, self.grid
         outside = _outside(self.steps)
-        arrays = {ref: emitter.text(self._grouped(ref)) for ref in [*outside, *self.places]}
-        emitter.open()
+        arrays = {ref: writer.text(self._grouped(ref)) for ref in [*outside, *self.places]}
+        writer.open()
         self._index_lines()
         inside = {ref: self._tile_of(ref, arrays[ref]) for ref in outside}
         results = {s.result: self._computed(s.result) for s in self.steps}
@@ -263,17 +263,17 @@ class _Tiles:
             for s in self.steps
         ]
         places = {
-            results[ref]: Place(self._slice(ref, arrays[ref]), emitter.level) for ref in self.places
+            results[ref]: Place(self._slice(ref, arrays[ref]), writer.level) for ref in self.places
         }
-        head = len(emitter.sections[-1])
+        head = len(writer.sections[-1])
         given = [inside[ref] for ref in self.given]
-        Straight(emitter, steps, places, make_buffer=self._temp, given=given).write()
-        emitter.sections[-1][head:head] = self._temp_lines()
-        function = emitter.names.fresh(f"{name}_tile")
-        emitter.close(f"def {function}(i, slot):")
-        emitter.line(f"pool.run({function}, {grid.tiles})")
-        emitter.clock += 1
-        emitter.touch([*outside, *self.places])
+        Straight(writer, steps, places, make_buffer=self._temp, given=given).write()
+        writer.sections[-1][head:head] = self._temp_lines()
+        function = writer.names.fresh(f"{name}_tile")
+        writer.close(f"def {function}(i, slot):")
+        writer.line(f"pool.run({function}, {grid.tiles})")
+        writer.clock += 1
+        writer.touch([*outside, *self.places])
 
     def _grouped(self, ref: Ref) -> Ref:
         """The array with its axes joined, where that is another shape."""
@@ -282,13 +282,13 @@ class _Tiles:
         return ref.reshape(self.grid.grouped(ref.extents))
 
     def _index_lines(self) -> None:
-        grid, emitter = self.grid, self.emitter
+        grid, writer = self.grid, self.writer
         first = self.outer[grid.outer[0]] if grid.outer else ""
         if first:
-            emitter.line(f"{first}, i = divmod(i, {grid.blocks})")
+            writer.line(f"{first}, i = divmod(i, {grid.blocks})")
         for group in reversed(grid.outer[1:]):
-            emitter.line(f"{first}, {self.outer[group]} = divmod({first}, {grid.extents[group]})")
-        emitter.line(f"rows = slice(i * {grid.rows}, (i + 1) * {grid.rows})")
+            writer.line(f"{first}, {self.outer[group]} = divmod({first}, {grid.extents[group]})")
+        writer.line(f"rows = slice(i * {grid.rows}, (i + 1) * {grid.rows})")
 
     def _slice(self, ref: Ref, array: str) -> str:
         """The name of a tile of an array, in the function."""
@@ -297,8 +297,8 @@ class _Tiles:
             return array
         text = f"{array}{index}"
         if text not in self.slices:
-            self.slices[text] = self.emitter.names.fresh(f"{ref.hint or array}_t")
-            self.emitter.line(f"{self.slices[text]} = {text}")
+            self.slices[text] = self.writer.names.fresh(f"{ref.hint or array}_t")
+            self.writer.line(f"{self.slices[text]} = {text}")
         return self.slices[text]
 
     def _tile_of(self, ref: Ref, array: str) -> Ref:
@@ -306,16 +306,16 @@ class _Tiles:
         extents = self.grid.tile(ref.extents) if ref.extents else ()
         shape = self.grid.tile(ref.shape)
         layout = Layout.contiguous(extents)
-        return Ref(shape, ref.dtype, layout, ref.hint, text, self.emitter.level)
+        return Ref(shape, ref.dtype, layout, ref.hint, text, self.writer.level)
 
     def _computed(self, ref: Ref) -> Ref:
         shape = self.grid.tile(ref.shape)
         return Ref(shape, ref.dtype, Layout.contiguous(shape), ref.hint)
 
     def _temp(self, hint: str | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
-        self.emitter.dtype(dtype)
-        clock = self.emitter.clock
-        buffer = Buffer(self.emitter.names.fresh("t"), shape, dtype, clock, clock)
+        self.writer.dtype(dtype)
+        clock = self.writer.clock
+        buffer = Buffer(self.writer.names.fresh("t"), shape, dtype, clock, clock)
         self.temps.append(buffer)
         return buffer
 
@@ -324,7 +324,7 @@ class _Tiles:
         if not self.temps:
             return []
         names = [buffer.name for buffer in self.temps]
-        lines = [f"{bundle(names)} = {self.emitter.slot_buffers(self.temps)}[slot]"]
+        lines = [f"{bundle(names)} = {self.writer.slot_buffers(self.temps)}[slot]"]
         if self.grid.is_even:
             return lines
         extent, rows = self.grid.extents[self.grid.axis], self.grid.rows

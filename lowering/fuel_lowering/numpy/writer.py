@@ -1,229 +1,273 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""From the ops of a block to steps: leaves and views become values, all else becomes steps."""
+"""
+The function of a run while it is being written.
+
+Lines go to the outermost place where they can stand: the module, the workspace, the call, or the
+body of the loop that is open. So a view of a weight is made once, a view of a buffer once per
+workspace, and only what changes per step is in a loop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from math import prod
-from typing import Any, cast
+import builtins
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from xdsl.ir import Block, Operation, SSAValue
 
-from fuel_dialect import dtypes
-from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import ConstOp, tensor_type
-from fuel_dialect.ops.memory import IotaOp, WeightOp
-from fuel_dialect.ops.shape import ReshapeOp
-from fuel_dialect.plugins import kernels
-from fuel_dialect.reference.precision import scalar
-from fuel_lowering.numpy.emit import Emitter
-from fuel_lowering.numpy.steps import COPY, Recipe, Step
-from fuel_lowering.numpy.values import (
-    MODULE,
-    Ref,
-    computed,
-    is_view,
-    reshape_expression,
-    reshaped,
-    view_of,
-    whole,
+from fuel_dialect.ops.base import AnyTensor
+from fuel_lowering.numpy.buffers import ALIGNMENT, Buffer, place
+from fuel_lowering.numpy.names import (
+    NUMPY_FUNCTIONS,
+    Names,
+    dtype_definition,
+    dtype_name,
+    scalar_literal,
+    scalar_name,
+    weight_name,
+    words,
 )
+from fuel_lowering.numpy.results import is_remembered
+from fuel_lowering.numpy.values import CALL, MODULE, SCRATCH, Ref
+from fuel_lowering.runs.leaves import WeightUse
 
-CONVERT = Recipe(('copyto({y}, {0}, casting="unsafe")',), "element")
-
-OUT_BY_NAME = ("maximum", "minimum")
-"""Ufuncs that NumPy 2.4 wants to be given `out` by name; by position is faster elsewhere."""
-
-
-@cache
-def call(function: str, operands: int) -> Recipe:
-    """One ufunc call, which may write over an operand."""
-    arguments = ", ".join(f"{{{i}}}" for i in range(operands))
-    out = "out={y}" if function in OUT_BY_NAME else "{y}"
-    reuse = tuple(range(operands))
-    return Recipe((f"{function}({arguments}, {out})",), "element", reuse, allocates=True)
+INDENT = "    "
+WIDTH = 92
+"""Columns of a line, without the indentation of the function it is in."""
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What a reduction kernel iterates over, and the axes that its reductions are along."""
+@dataclass(eq=False)
+class SlotBuffers:
+    """The tile temporaries of one kernel: one set for each thread that may take part."""
 
-    shape: tuple[int, ...]
-    axes: tuple[int, ...]
+    name: str
+    buffers: list[Buffer]
+
+
+@dataclass(eq=False)
+class FunctionWriter:
+    """Collects the lines, buffers, constants and weights of one run."""
+
+    reuse: bool = True
+    keeps_operands: bool = True
+    """Whether nothing is written over an operand of the run."""
+    has_written: bool = False
+    names: Names = field(default_factory=Names)
+    clock: int = 0
+    prelude: dict[str, None] = field(default_factory=dict)
+    scratch: list[str] = field(default_factory=list)
+    sections: list[list[str]] = field(default_factory=lambda: [[]])
+    buffers: list[Buffer] = field(default_factory=list)
+    slots: list[SlotBuffers] = field(default_factory=list)
+    scratch_bytes: int = 0
+    slot_bytes: int = 0
+    results: list[str] = field(default_factory=list)
+    constants: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    weights: dict[str, WeightUse] = field(default_factory=dict)
+    dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    _module_names: dict[str, str] = field(default_factory=dict)
 
     @property
-    def column(self) -> tuple[int, ...]:
-        """The shape of what has one element for each row."""
-        return tuple(1 if a in self.axes else extent for a, extent in enumerate(self.shape))
+    def level(self) -> int:
+        """The home of values that the innermost open body defines."""
+        return CALL + len(self.sections) - 1
 
-    @property
-    def are_long(self) -> bool:
-        """Whether there are rows, of more than one element."""
-        return prod(self.shape) > 0 and prod(self.shape[axis] for axis in self.axes) > 1
+    def line(self, text: str) -> None:
+        """A line of the innermost open body."""
+        self.sections[-1].append(text)
 
+    def check(self, text: str) -> None:
+        """A line that may raise; the error says if it does before an operand is written over."""
+        if not self.keeps_operands and not self.has_written:
+            self.line("with support.before_writes:")
+            text = INDENT + text
+        self.line(text)
 
-class Builder:
-    """
-    The steps of one block, and the value that each SSA value has become.
+    def _line_at(self, home: int, text: str) -> None:
+        if home == MODULE:
+            self.prelude[text] = None
+        elif home == SCRATCH:
+            self.scratch.append(text)
+        else:
+            self.sections[home - CALL].append(text)
 
-    bf16 and f16 are widened to f32 where arithmetic is done on them, and rounded after every op.
-    `rows` is given where reductions keep the axes that they are along.
-    """
+    def open(self) -> None:
+        """Open a loop or function body: what it defines is one level deeper."""
+        self.sections.append([])
 
-    rows: Rows | None = None
+    def close(self, *headers: str) -> None:
+        """Put the innermost body, under its header lines, into the one around it."""
+        body = self.sections.pop() or ["pass"]
+        for header in headers[:-1]:
+            self.line(header)
+        self.line(headers[-1])
+        self.sections[-1] += [INDENT + text for text in body]
 
-    def __init__(self, emitter: Emitter, values: dict[SSAValue, Ref]):
-        self.emitter = emitter
-        self.values = values
-        self.steps: list[Step] = []
-        self._wide: dict[Ref, Ref] = {}
-        self._hint: str | None = None
+    # Values.
 
-    def add_block(self, block: Block) -> list[Ref]:
-        """All ops of a block; the values its terminator gives."""
-        for op in block.ops:
-            if op is not block.last_op:
-                self.add(op)
-        assert block.last_op is not None
-        return [self.values[operand] for operand in block.last_op.operands]
+    def text(self, ref: Ref) -> str:
+        """The name of a value's array; views get one when they are first asked for."""
+        if ref.text is not None:
+            return ref.text
+        assert ref.base is not None
+        base = self.text(ref.base)
+        if ref.expression == "{}":
+            ref.text, ref.home = base, ref.base.home
+            return base
+        ref.home = ref.base.home
+        ref.text = self.names.fresh(ref.hint or f"{base}_view")
+        self._line_at(ref.home, f"{ref.text} = {ref.expression.format(base)}")
+        return ref.text
 
-    def add(self, op: Operation) -> None:
-        """One op. Raises `LoweringError` for an op that this target does not know."""
-        rule = LEAVES.get(type(op)) or rules().get(type(op))
-        self._hint = op.results[0].name_hint if op.results else None
-        if rule is not None:
-            results = rule(self, op, [self.operand(operand) for operand in op.operands])
-            results = [results] if isinstance(results, Ref) else results
-            self.values.update(zip(op.results, results, strict=True))
+    def touch(self, refs: Iterable[Ref]) -> None:
+        """The memory behind values is read now."""
+        for ref in refs:
+            buffer = ref.root.buffer
+            if buffer is not None:
+                buffer.live_at(self.clock)
+
+    def dtype(self, dtype: np.dtype[Any]) -> str:
+        """The name of a dtype, which the module then defines."""
+        name = dtype_name(dtype)
+        self.dtypes[name] = dtype
+        return name
+
+    def scalar(self, value: np.ndarray[Any, Any], shape: tuple[int, ...] = ()) -> Ref:
+        """A splat: a rank-0 array that stands for all elements. Ufuncs take those fastest."""
+        name = scalar_name(value)
+        name = self._name_once(name, name)
+        literal, dtype = scalar_literal(value), self.dtype(value.dtype)
+        self._line_at(MODULE, f"{name} = np.array({literal}, {dtype})")
+        scalar = Layout.contiguous(())
+        return Ref(shape, value.dtype, scalar, name, name, MODULE, splat=value)
+
+    def _name_once(self, what: str, hint: str) -> str:
+        """The name for something of the module, the same wherever it is asked for."""
+        if what not in self._module_names:
+            self._module_names[what] = self.names.fresh(hint)
+        return self._module_names[what]
+
+    def constant(self, array: np.ndarray[Any, Any], hint: str | None) -> Ref:
+        """An array that is bound when the source is loaded."""
+        name = self.names.fresh(hint, "constant")
+        self.constants[name] = array
+        return Ref(array.shape, array.dtype, Layout.contiguous(array.shape), name, name, MODULE)
+
+    def weight(self, key: str, type: AnyTensor, dtype: np.dtype[Any]) -> Ref:
+        """A weight, bound when the source is loaded; its name follows from its key."""
+        name = self._name_once(f"weight {key}", weight_name(key))
+        self.weights[name] = WeightUse(key, type)
+        shape = tuple(type.get_shape())
+        return Ref(shape, dtype, Layout.contiguous(shape), name, name, MODULE)
+
+    # Memory.
+
+    def buffer(self, hint: str | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
+        """A buffer of the workspace, alive from now."""
+        self.dtype(dtype)
+        name = self.names.fresh(hint, "t")
+        buffer = Buffer(name, shape, dtype, self.clock, self.clock)
+        self.buffers.append(buffer)
+        return buffer
+
+    def slot_buffers(self, buffers: list[Buffer]) -> str:
+        """Tile temporaries for each slot; the name of the tuple of their sets."""
+        name = self.names.fresh("tiles")
+        self.slots.append(SlotBuffers(name, buffers))
+        return name
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """A fresh array of the call, for a result."""
+        if not is_remembered(shape, dtype):
+            self.line(f"{name} = empty({shape}, {self.dtype(dtype)})")
             return
-        if not is_view(op):
-            types = ", ".join(str(o.type) for o in op.operands)
-            raise LoweringError(f"{op.name}: the numpy target has no kernel for it on {types}")
-        self.values[op.results[0]] = self._view(op, self.values[op.operands[0]])
+        memory = self.names.fresh(f"{name}_memory")
+        self.results.append(memory)
+        self.scratch.append(f"{memory} = support.Results({shape}, {self.dtype(dtype)})")
+        self.line(f"{name} = {memory}()")
 
-    def operand(self, value: SSAValue) -> Ref:
-        """What an op that is no view reads."""
-        return self.values[value]
+    # Text.
 
-    def _view(self, op: Operation, source: Ref) -> Ref:
-        value, shape = source.splat, tuple(tensor_type(op.results[0]).get_shape())
-        if value is not None:
-            return self.emitter.scalar(value, shape)
-        return self.reshape(source, shape) if isinstance(op, ReshapeOp) else view_of(op, source)
+    @property
+    def needs_scratch(self) -> bool:
+        return bool(self.buffers or self.slots or self.results)
 
-    # Steps.
+    def source(self, entry: str, arguments: list[str], results: list[str]) -> str:
+        """The module: imports, constants, the workspace and the function."""
+        call = self.sections[0]
+        workspace = self._workspace(entry, call) if self.needs_scratch else []
+        if self.needs_scratch:
+            arguments = [*arguments, "scratch"]
+        function = [f"def {entry}({', '.join(arguments)}):"]
+        function += [INDENT + text for text in [*call, *wrapped("return ", results)]]
+        parts = [self._header([*self.prelude, *workspace, *function]), workspace, function]
+        return "\n\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
-    def step(
-        self,
-        recipe: Recipe,
-        *operands: Ref,
-        dtype: np.dtype[Any] | None = None,
-        shape: Sequence[int] | None = None,
-        fills: Callable[[Ref], Ref] | None = None,
-        axes: tuple[int, ...] = (),
-    ) -> Ref:
-        """The result of a recipe; all operands' shape and the first's dtype, unless given."""
-        if shape is None:
-            shape = np.broadcast_shapes(*(operand.shape for operand in operands))
-        dtype = operands[0].dtype if dtype is None else dtype
-        result = computed(tuple(shape), dtype, self._hint)
-        self.steps.append(Step(recipe, operands, result, fills, axes))
-        return result
+    def _header(self, lines: list[str]) -> list[str]:
+        """Imports, dtypes and constants, as far as the lines need them."""
+        used = _words_of(lines)
+        constants: list[str] = []
+        for line in reversed(self.prelude):
+            if line.split(" = ")[0] in used:
+                constants.append(line)
+                used |= words(line)
+        functions = sorted((used & NUMPY_FUNCTIONS) - set(dir(builtins)))
+        imports = _import(functions) if functions else []
+        kinds = [dtype_definition(d) for name, d in sorted(self.dtypes.items()) if name in used]
+        return [*imports, *kinds, *reversed(constants)]
 
-    def reshape(self, value: Ref, shape: tuple[int, ...]) -> Ref:
-        """
-        Another shape: a view where the layout allows it, else a copy, into planned memory.
-
-        What is known when the source is loaded is copied then.
-        """
-        value = whole(value)
-        if reshaped(value.layout, shape) is not None:
-            return value.reshape(shape)
-        if value.root.home == MODULE:
-            return value.view(reshape_expression(shape), Layout.contiguous(shape))
-        return self.step(COPY, value, shape=shape, fills=lambda y: y.reshape(value.shape))
-
-    def call(self, function: str, *operands: Ref | float, dtype: Any = None) -> Ref:
-        """A ufunc; Python numbers become constants of the first operand's dtype."""
-        first = next(o for o in operands if isinstance(o, Ref))
-        refs = [o if isinstance(o, Ref) else self.number(o, first) for o in operands]
-        shape = np.broadcast_shapes(*(r.shape for r in refs))
-        recipe = call(function, len(refs))
-        return self.step(recipe, *refs, dtype=dtype or first.dtype, shape=shape)
-
-    def number(self, value: float, like: Ref) -> Ref:
-        """A scalar constant of another value's dtype and shape."""
-        return self.emitter.scalar(scalar(value, like.dtype), like.shape)
-
-    def over_rows(self, line: str, x: Ref, dtype: Any = None) -> Ref:
-        """The column that a line with `{axis}` gives."""
-        assert self.rows is not None
-        x = self.filled(x)
-        recipe = Recipe((line,), "row")
-        return self.step(recipe, x, dtype=dtype, shape=self.rows.column, axes=self.rows.axes)
-
-    def filled(self, value: Ref) -> Ref:
-        """A value of a reduction kernel as an array of the kernel's whole shape."""
-        assert self.rows is not None
-        shape = self.rows.shape
-        return value if value.extents == shape else self.step(COPY, value, shape=shape)
-
-    def convert(self, value: Ref, dtype: Any) -> Ref:
-        """Another dtype by NumPy's own conversion."""
-        number = value.splat
-        if number is not None:
-            return self.emitter.scalar(number.astype(dtype), value.shape)
-        return self.step(CONVERT, value, dtype=np.dtype(dtype))
-
-    def widen(self, value: Ref) -> Ref:
-        """bf16 and f16 as f32; other values as they are."""
-        if not is_narrow(value.dtype):
-            return value
-        if value not in self._wide:
-            self._wide[value] = self.convert(value, np.float32)
-        return self._wide[value]
-
-    def narrow(self, value: Ref, dtype: np.dtype[Any]) -> Ref:
-        """The inverse of `widen`: one rounding."""
-        return value if value.dtype == dtype else self.convert(value, dtype)
+    def _workspace(self, entry: str, call: list[str]) -> list[str]:
+        """`entry_scratch`, and its results unpacked at the head of the function."""
+        body: list[str] = []
+        if self.buffers:
+            size = place(self.buffers, self.reuse)
+            self.scratch_bytes = size + ALIGNMENT
+            body.append(f"arena = support.arena({size})")
+            body += [f"{b.name} = {_view('arena', b)}" for b in self.buffers]
+        body += self.scratch
+        if self.slots:
+            size = max(place(s.buffers, self.reuse) for s in self.slots)
+            self.slot_bytes = size + ALIGNMENT
+            body.append(f"slots = [support.arena({size}) for _ in range(pool.threads)]")
+        for group in self.slots:
+            views = [f"{INDENT * 2}{_view('slot', b)}," for b in group.buffers]
+            body += [f"{group.name} = [", f"{INDENT}(", *views, f"{INDENT})"]
+            body += [f"{INDENT}for slot in slots", "]"]
+        used = _words_of(call)
+        made = [*(b.name for b in self.buffers), *(line.split(" = ")[0] for line in self.scratch)]
+        exported = [name for name in [*made, *(s.name for s in self.slots)] if name in used]
+        call[:0] = wrapped("", exported, " = scratch")
+        lines = [*body, *wrapped("return ", exported)]
+        return [f"def {entry}_scratch():", *(INDENT + text for text in lines)]
 
 
-def is_narrow(dtype: np.dtype[Any]) -> bool:
-    """Whether arithmetic on the dtype is done in f32."""
-    return dtypes.of(dtype).name in ("bf16", "f16")
+def _import(functions: Sequence[str]) -> list[str]:
+    line = f"from numpy import {', '.join(functions)}"
+    return [line] if len(line) <= WIDTH else wrapped("from numpy import ", functions)
 
 
-def _constant(builder: Builder, op: ConstOp, operands: Sequence[Ref]) -> Ref:
-    elements = op.to_numpy()
-    if op.splat is None:
-        return builder.emitter.constant(elements, op.result.name_hint)
-    dtype = dtypes.of_type(op.type).numpy
-    return builder.emitter.scalar(scalar(op.splat, dtype), op.type.get_shape())
+def bundle(names: Sequence[str]) -> str:
+    """A tuple of names."""
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
 
-def _iota(builder: Builder, op: IotaOp, operands: Sequence[Ref]) -> Ref:
-    (extent,) = tensor_type(op.result).get_shape()
-    return builder.emitter.constant(np.arange(extent).astype(np.float32), "iota")
+def wrapped(head: str, names: Sequence[str], tail: str = "") -> list[str]:
+    """The tuple of names between two texts, on several lines where it is long."""
+    line = f"{head}{bundle(names)}{tail}"
+    if len(line) <= WIDTH:
+        return [line]
+    inner = textwrap.wrap(f"{', '.join(names)},", WIDTH - len(INDENT))
+    return [f"{head}(", *(INDENT + text for text in inner), f"){tail}"]
 
 
-def _weight(builder: Builder, op: WeightOp, operands: Sequence[Ref]) -> Ref:
-    type = tensor_type(op.result)
-    return builder.emitter.weight(op.key.data, type, dtypes.of_type(type).numpy)
+def _words_of(lines: Iterable[str]) -> set[str]:
+    """The names that lines of source, comments aside, contain."""
+    return set[str]().union(*(words(line) for line in lines if not line.lstrip().startswith("#")))
 
 
-Rule = Callable[[Builder, Any, Sequence[Ref]], Ref | list[Ref]]
-
-LEAVES: dict[type[Operation], Rule] = {ConstOp: _constant, IotaOp: _iota, WeightOp: _weight}
-
-
-@cache
-def rules() -> Mapping[type[Operation], Rule]:
-    """How each op that computes something becomes steps; those of other packages too."""
-    from fuel_lowering.numpy import library, pointwise, scan
-
-    stock = {**pointwise.RULES, **library.RULES, **scan.RULES}
-    return kernels("numpy", cast("dict[type[Operation], Rule]", stock))
+def _view(arena: str, buffer: Buffer) -> str:
+    dtype = dtype_name(buffer.dtype)
+    return f"support.view({arena}, {buffer.offset}, {buffer.shape}, {dtype})"

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from fuel_dialect import dtypes
 from fuel_dialect.ops.base import AnyTensor
 from fuel_dialect.ops.control import RunOp
-from fuel_lowering.runs.lowered import Buffer, DeviceRun, Launch
+from fuel_lowering.runs.launches import Buffer, DeviceRun, Launch
 
 
 def print_runs(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""NumPy code for the CPU."""
+"""Triton kernels for NVIDIA GPUs."""

@@ -19,7 +19,7 @@ from typing import Any
 from fuel_dialect import knobs
 from fuel_dialect.errors import LoweringError
 from fuel_lowering import cache
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.triton.source import LOCK, constants, entry_of, module_of, pointee
 
 REVISION = "2"

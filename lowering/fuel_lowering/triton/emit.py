@@ -1,18 +1,33 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The emitter of Triton kernels: which writer takes which form."""
+"""The emitter of Triton kernels: a table from forms to their writers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.kernels.forms import Form, MapForm, MatmulForm, PatchForm, RowForm, ScanForm
-from fuel_lowering.runs.launches import Emitted
+from fuel_lowering.kernels.form import Form
+from fuel_lowering.kernels.map import MapForm, PatchForm
+from fuel_lowering.kernels.matmul import MatmulForm
+from fuel_lowering.kernels.rows import RowForm
+from fuel_lowering.kernels.scan import ScanForm
+from fuel_lowering.runs.emitter import Emitted
 from fuel_lowering.triton.map import emit_map
 from fuel_lowering.triton.matmul import emit_matmul
 from fuel_lowering.triton.rows import emit_rows
 from fuel_lowering.triton.scan import emit_scan
 from fuel_lowering.triton.source import POINTEES
+
+WRITERS: dict[type[Form], Callable[[Any], Emitted]] = {
+    MapForm: emit_map,
+    PatchForm: emit_map,
+    RowForm: emit_rows,
+    MatmulForm: emit_matmul,
+    ScanForm: emit_scan,
+}
+"""The writer of each form; a form that is not here has no Triton kernel."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +50,7 @@ class TritonEmitter:
                     f"{form.name}: a Triton kernel takes elements of {', '.join(POINTEES)}, "
                     f"got {dtype}"
                 )
-        if isinstance(form, MapForm):
-            return emit_map(form)
-        if isinstance(form, RowForm):
-            return emit_rows(form)
-        if isinstance(form, MatmulForm):
-            return emit_matmul(form)
-        assert isinstance(form, ScanForm)
-        return emit_scan(form)
+        writer = WRITERS.get(type(form))
+        if writer is None:
+            raise LoweringError(f"{form.name}: triton writes no kernel of a {type(form).__name__}")
+        return writer(form)

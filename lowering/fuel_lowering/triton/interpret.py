@@ -22,7 +22,7 @@ from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
 
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.triton.source import LOCK, constants, entry_of, module_of, pointee
 
 Array = np.ndarray[Any, Any]

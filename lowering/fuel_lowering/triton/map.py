@@ -14,9 +14,9 @@ from fuel_dialect.ops.indexing import IndexingOp, IndexSelectOp
 from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceOp, WriteSliceRotatingOp
 from fuel_dialect.ops.shape import ConcatOp, int_tuple
 from fuel_dialect.traits import Movement
-from fuel_lowering.kernels.forms import MapForm, PatchForm
 from fuel_lowering.kernels.indexing import needs_64_bits
-from fuel_lowering.runs.launches import CHECK, Emitted, EmittedLaunch
+from fuel_lowering.kernels.map import MapForm, PatchForm
+from fuel_lowering.runs.emitter import CHECK, Emitted, EmittedLaunch
 from fuel_lowering.scalars.rules import Term
 from fuel_lowering.triton.language import typed
 from fuel_lowering.triton.tiles import emit_tiles, tiles_of

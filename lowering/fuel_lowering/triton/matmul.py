@@ -12,10 +12,11 @@ from xdsl.ir import SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.layout import Layout
-from fuel_lowering.kernels.forms import Load, MatmulForm
+from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import needs_64_bits, select_axes
-from fuel_lowering.runs.launches import Emitted, EmittedLaunch
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.kernels.matmul import MatmulForm
+from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.scalars.rules import REGISTERS, Term
 from fuel_lowering.triton.language import TYPES, loaded
 from fuel_lowering.triton.writer import (

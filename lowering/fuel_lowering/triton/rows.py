@@ -20,10 +20,10 @@ from xdsl.ir import Operation, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.layout import Layout
-from fuel_lowering.kernels.forms import Phase, Reduction, RowForm, identity
 from fuel_lowering.kernels.indexing import needs_64_bits
-from fuel_lowering.runs.launches import Emitted, EmittedLaunch
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.kernels.rows import Phase, Reduction, RowForm, identity
+from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.scalars.rules import I32, MASK, REGISTERS, UI32, Term
 from fuel_lowering.triton.language import LANGUAGE, TYPES, typed
 from fuel_lowering.triton.writer import Access, Axis, KernelWriter, conjunction, power_of_two

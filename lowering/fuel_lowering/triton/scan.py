@@ -8,10 +8,10 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.layout import Layout
-from fuel_lowering.kernels.forms import ScanForm
 from fuel_lowering.kernels.indexing import needs_64_bits
-from fuel_lowering.runs.launches import Emitted, EmittedLaunch
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.kernels.scan import ScanForm
+from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
+from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.scalars.rules import Term
 from fuel_lowering.triton.language import typed
 from fuel_lowering.triton.map import point_axis

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fuel_dialect.errors import LoweringError
-from fuel_lowering.runs.lowered import DeviceKernel
+from fuel_lowering.runs.launches import DeviceKernel
 
 LOCK = threading.RLock()
 

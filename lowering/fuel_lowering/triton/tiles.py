@@ -17,9 +17,9 @@ from xdsl.ir import SSAValue
 
 from fuel_dialect.layout import Layout
 from fuel_dialect.traits import Elementwise
-from fuel_lowering.kernels.forms import MapForm
 from fuel_lowering.kernels.indexing import merged, needs_64_bits, select_axes
-from fuel_lowering.runs.launches import Emitted, EmittedLaunch
+from fuel_lowering.kernels.map import MapForm
+from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.triton.writer import Access, Axis, KernelWriter
 
 SIDE = 64

@@ -26,10 +26,11 @@ from fuel_dialect.dtypes import DType
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.traits import Elementwise
-from fuel_lowering.kernels.forms import Form, MapForm
+from fuel_lowering.kernels.form import Form
 from fuel_lowering.kernels.indexing import address, coordinates, merged
-from fuel_lowering.runs.launches import CHECK
-from fuel_lowering.runs.lowered import DeviceKernel, Parameter
+from fuel_lowering.kernels.map import MapForm
+from fuel_lowering.runs.emitter import CHECK
+from fuel_lowering.runs.launches import DeviceKernel, Parameter
 from fuel_lowering.scalars.rules import Code, Term, evaluate
 from fuel_lowering.triton.language import LANGUAGE, RESERVED, loaded, stored
 

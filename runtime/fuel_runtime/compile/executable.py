@@ -19,7 +19,8 @@ from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_lowering.numpy.support import quiet_context
-from fuel_lowering.runs.lowered import DeviceRun, LoweredRun
+from fuel_lowering.runs.functions import LoweredRun
+from fuel_lowering.runs.launches import DeviceRun
 from fuel_passes.forking.dropped import dropped
 from fuel_passes.planning.residency import argument_devices
 from fuel_runtime.array_files import bind_weights

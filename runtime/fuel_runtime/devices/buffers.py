@@ -23,7 +23,8 @@ from fuel_runtime.devices.uploads import Uploads, Weights
 if TYPE_CHECKING:
     from fuel_dialect.attributes import TargetAttr
     from fuel_dialect.ops.control import RunOp
-    from fuel_lowering.runs.lowered import DeviceKernel, DeviceRun, LoweredRun
+    from fuel_lowering.runs.functions import LoweredRun
+    from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
     from fuel_runtime.devices.interface import BoundLaunch, Driver, Lent, Limits
 
     Array = np.ndarray[Any, np.dtype[Any]]

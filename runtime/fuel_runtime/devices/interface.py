@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from fuel_dialect.attributes import TargetAttr
     from fuel_dialect.ops.control import RunOp
-    from fuel_lowering.runs.lowered import DeviceKernel, DeviceRun, LoweredRun
+    from fuel_lowering.runs.functions import LoweredRun
+    from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
 
     Array = np.ndarray[Any, np.dtype[Any]]
     Lower = Callable[[RunOp, str], DeviceRun]

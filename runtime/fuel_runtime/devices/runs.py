@@ -22,7 +22,7 @@ from fuel_runtime.devices.pool import size_class
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.base import AnyTensor
-    from fuel_lowering.runs.lowered import DeviceKernel, DeviceRun, Launch, Parameter
+    from fuel_lowering.runs.launches import DeviceKernel, DeviceRun, Launch, Parameter
     from fuel_runtime.devices.buffers import BufferDevice
     from fuel_runtime.devices.pool import Lease
     from fuel_runtime.devices.uploads import Weights

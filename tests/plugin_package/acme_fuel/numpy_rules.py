@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from acme_fuel.ops import SquaredReluOp
+from fuel_lowering.numpy.builder import Builder
 from fuel_lowering.numpy.pointwise import widened
 from fuel_lowering.numpy.values import Ref
-from fuel_lowering.numpy.writer import Builder
 
 
 def _squared_relu(b: Builder, op: SquaredReluOp, operands: Sequence[Ref]) -> Ref:

@@ -28,7 +28,7 @@ from fuel_runtime.devices.interface import BoundLaunch, Driver
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
-    from fuel_lowering.runs.lowered import DeviceKernel
+    from fuel_lowering.runs.launches import DeviceKernel
     from fuel_lowering.triton.compile import CompiledKernel
 
     Array = np.ndarray[Any, np.dtype[Any]]

@@ -20,7 +20,7 @@ from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
-    from fuel_lowering.runs.lowered import DeviceKernel
+    from fuel_lowering.runs.launches import DeviceKernel
     from fuel_lowering.triton.interpret import InterpretedKernel
 
     Array = np.ndarray[Any, np.dtype[Any]]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from fuel_dialect.ops.control import RunOp
     from fuel_lowering.numpy.support import Pool
-    from fuel_lowering.runs.lowered import DeviceRun, LoweredRun
+    from fuel_lowering.runs.functions import LoweredRun
+    from fuel_lowering.runs.launches import DeviceRun
 
     Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -29,7 +29,7 @@ from fuel_runtime.devices.vulkan.facts import VulkanFacts, list_devices
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
     from fuel_dialect.ops.control import RunOp
-    from fuel_lowering.runs.lowered import DeviceKernel, DeviceRun
+    from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
     from fuel_runtime.devices.interface import Lower
     from fuel_runtime.devices.vulkan.kompute import Kompute
 

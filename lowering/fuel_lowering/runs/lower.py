@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""From a `fuel.run` to launches, for the targets that launch kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Block, SSAValue
+
+from fuel_dialect.errors import LoweringError
+from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.traits import Leaf
+from fuel_lowering.kernels.map import patch_form
+from fuel_lowering.kernels.rewrites import take_out_factors
+from fuel_lowering.kernels.scan import scan_of
+from fuel_lowering.runs.builder import RunBuilder
+from fuel_lowering.runs.emitter import Emitted, Emitter
+from fuel_lowering.runs.launches import DeviceRun
+from fuel_lowering.runs.reuse import taken_buffers
+from fuel_lowering.runs.steps import Steps
+
+
+def lower_run(run: RunOp, entry: str, emitter: Emitter) -> DeviceRun:
+    """The launches of a run. Raises `LoweringError`."""
+    return _Lowering(run, entry, emitter).lower()
+
+
+class _Lowering:
+    def __init__(self, run: RunOp, entry: str, emitter: Emitter):
+        self.run = run
+        self.builder = RunBuilder(entry, emitter)
+        self.taken: dict[SSAValue, SSAValue] = {}
+
+    def lower(self) -> DeviceRun:
+        run = self.run.clone()
+        block, self.taken = run.body.block, taken_buffers(run)
+        take_out_factors(block)
+        for index, argument in enumerate(block.args):
+            self.builder.places[argument] = self.builder.buffer("input", argument, index)
+        outputs = self._outputs(block)
+        for op in block.ops:
+            if op.has_trait(Leaf):
+                self.builder.leaf(op)
+            elif isinstance(op, KernelOp):
+                self._kernel(op, outputs)
+            elif op is not block.last_op:
+                raise LoweringError(f"{op.name}: a run holds kernels and leaves only")
+        assert block.last_op is not None
+        for index, value in enumerate(block.last_op.operands):
+            self._give(value, index)
+        return self.builder.finish(self.run)
+
+    def _outputs(self, block: Block) -> dict[SSAValue, int]:
+        """The results that the kernels write where they are wanted: each value's first."""
+        assert block.last_op is not None
+        found: dict[SSAValue, int] = {}
+        for index, value in enumerate(block.last_op.operands):
+            if isinstance(value.owner, KernelOp):
+                found.setdefault(value, index)
+        return found | self._handed_on(block)
+
+    def _handed_on(self, block: Block) -> dict[SSAValue, int]:
+        """
+        The values that lie in the memory of a result which takes over that of an operand.
+
+        A kernel may write where it reads: it computes each element from the operand's at the same
+        place, and from other operands.
+        """
+        assert block.last_op is not None
+        found: dict[SSAValue, int] = {}
+        for index in self.run.reused():
+            value: SSAValue = block.last_op.operands[index]
+            while value in self.taken:
+                found[value] = index
+                value = self.taken[value]
+        return found
+
+    def _give(self, value: SSAValue, index: int) -> None:
+        """Copy a value that lies elsewhere into the result of that number."""
+        place = self.builder.places[value]
+        buffer = self.builder.buffers[place.buffer]
+        if (buffer.role, buffer.index) != ("output", index):
+            self.builder.copy(value.type, place, self.builder.buffer("output", value, index))
+
+    def _kernel(self, kernel: KernelOp, outputs: Mapping[SSAValue, int]) -> None:
+        for result in kernel.outputs:
+            index = outputs.get(result)
+            if index is None:
+                self.builder.places[result] = self.builder.temporary(result)
+            else:
+                self.builder.places[result] = self.builder.buffer("output", result, index)
+        scan = scan_of(kernel)
+        if scan is not None and not scan.is_pointwise:
+            Steps(self.builder, kernel, scan).lower()
+            return
+        places = [self.builder.places[v] for v in (*kernel.inputs, *kernel.outputs)]
+        self.builder.launch(kernel, places, self._patch(kernel) or self.builder.emit(kernel))
+
+    def _patch(self, kernel: KernelOp) -> Emitted | None:
+        """The code of a write that touches what is written alone, if its result allows that."""
+        if len(kernel.outputs) != 1 or not self._lies_on_operand(kernel.outputs[0]):
+            return None
+        form = patch_form(kernel.clone(), kernel.label.data)
+        emitter = self.builder.emitter
+        return emitter.emit(form) if form and emitter.patches(form) else None
+
+    def _lies_on_operand(self, result: SSAValue) -> bool:
+        """Whether a result has the very memory of the operand that it takes over."""
+        if result not in self.taken:
+            return False
+        builder, pair = self.builder, (result, self.taken[result])
+        own, taken = (builder.buffers[builder.places[v].buffer] for v in pair)
+        if taken.role == "input":
+            return own.role == "output" and self.run.reused().get(own.index) == taken.index
+        return own.role == taken.role == "output" and own.index == taken.index
