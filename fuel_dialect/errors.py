@@ -86,6 +86,10 @@ class ArgumentError(FuelError, ValueError):
     """The arrays of a call do not match the arguments of the function."""
 
 
+class PlaceError(FuelPassError, ArgumentError):
+    """A `place` names nothing in the program, or a device that is not there."""
+
+
 class WeightError(FuelError):
     """A weight is missing, or has another shape or dtype than the program says."""
 

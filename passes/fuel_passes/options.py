@@ -25,6 +25,11 @@ HELP: Mapping[str, tuple[str, str]] = {
     "topology": ("NAME", "the machine to plan for: a preset, or a file that ends in .json"),
     "precision": ("", "exact: refuse a program that would need dtype promotion; fast: promote"),
     "device": ("NAME", "pin every kernel that it can run to this device"),
+    "place": (
+        "NAME=DEVICE",
+        "run an op (matmul), what gives a value, the arms of a decision (d0), or a kernel there; "
+        "may be repeated",
+    ),
     "deterministic": ("", "only kernels that give the same bits each time"),
     "max_ulps": ("N", "only kernels at most N units in the last place off"),
     "measurements": ("FILE", "a .json file of times that replace prices of the model"),
@@ -49,6 +54,8 @@ def kinds() -> Mapping[str, Kind]:
 def _kind(hint: Any) -> Kind:
     if get_origin(hint) is Literal:
         return get_args(hint)
+    if get_origin(hint) is tuple:
+        return tuple
     if get_origin(hint) in (Union, UnionType):
         members = [member for member in get_args(hint) if member is not NoneType]
         return float if float in members else members[0]
@@ -64,6 +71,8 @@ def add_flags(command: argparse.ArgumentParser) -> None:
         if isinstance(kind, tuple):
             about = f"{text} (default: {field.default})"
             parser.add_argument(flag, choices=kind, default=field.default, help=about)
+        elif kind is tuple:
+            parser.add_argument(flag, action="append", default=[], metavar=metavar, help=text)
         elif kind is bool and field.default is True:
             parser.add_argument(
                 f"--no-{flag[2:]}", dest=field.name, action="store_false", help=text
@@ -76,8 +85,9 @@ def add_flags(command: argparse.ArgumentParser) -> None:
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:
-    """The options that flags set, as `OptimizePass` and `Session` take them."""
-    return {name: getattr(options, name) for name in kinds()}
+    """Returns the options that flags set, as `OptimizePass` takes them."""
+    values = {name: getattr(options, name) for name in kinds()}
+    return values | {name: tuple(values[name]) for name, kind in kinds().items() if kind is tuple}
 
 
 def changed(options: argparse.Namespace) -> list[str]:

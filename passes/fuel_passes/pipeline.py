@@ -26,6 +26,8 @@ from fuel_passes.forking.fork_placements import ForkPlacementsPass
 from fuel_passes.forking.fork_variants import ForkVariantsPass
 from fuel_passes.forking.plugins import Step
 from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.forming.pin_kernels import PinKernelsPass
+from fuel_passes.forming.pin_ops import PinOpsPass
 from fuel_passes.legalize.decompose import DecomposePass
 from fuel_passes.legalize.promote_dtypes import PromoteDtypesPass
 from fuel_passes.legalize.recognize import RecognizePass
@@ -55,6 +57,7 @@ class OptimizePass(ModulePass):
     or in quotes, `topology="cpu+h100"`, or a file, in quotes, `topology="machine.json"`.
     `precision=exact` refuses a program that would need dtype promotion.
     `device="cuda:0"`: see `fuel-plan`; then nothing is forked to another device.
+    `place="NAME=DEVICE"`, pins separated by commas: see `fuel-pin-ops`.
     `deterministic=true`, `max-ulps=N` and `measurements="FILE.json"`: see `fuel-plan`.
     `reach=R` and `refuge=F`: which other devices become arms; see `fuel-fork-placements`.
     `plugins=false` leaves out the passes and patterns of other packages; ops and kernels of
@@ -68,6 +71,7 @@ class OptimizePass(ModulePass):
     topology: str | None = None
     precision: Precision = "fast"
     device: str | None = None
+    place: tuple[str, ...] = ()
     deterministic: bool = False
     max_ulps: int | None = None
     measurements: str | MeasurementSource | None = None
@@ -90,12 +94,14 @@ class OptimizePass(ModulePass):
         )
         bake = (BakeVariantsPass(topology=topology),) if self.variants == "bake" else ()
         return (
+            PinOpsPass(self.place, topology),
             StripPlanPass(),
             SimplifyPass(),
             *((SimplifyAfter(RecognizePass()),) if self.plugins else ()),
             SimplifyAfter(PromoteDtypesPass(topology=topology, precision=self.precision)),
             SimplifyAfter(DecomposePass(topology=topology)),
             FormKernelsPass(),
+            PinKernelsPass(),
             ForkVariantsPass(**asked),
             *self._find_paths("fuel-fork-variants"),
             PlanPass(device=self.device, **asked),
@@ -118,7 +124,12 @@ class OptimizePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_decisions(op)  # what is nested too deep cannot even be cloned
-        with paused_collector(), _all_or_nothing(op):
+        with _all_or_nothing(op):
+            self.rewrite(ctx, op)
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        """Applies the passes to a module of the caller's own: an error leaves it half changed."""
+        with paused_collector():
             for inner in self.passes():
                 inner.apply(ctx, op)
 

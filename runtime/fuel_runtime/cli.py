@@ -21,6 +21,7 @@ from fuel_dialect.errors import ArgumentError, DecisionError, FuelError, WeightE
 from fuel_dialect.ops.base import int_value, tensor_type
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_passes.forming.pin_ops import parsed
 from fuel_passes.options import MOST_DIGITS, add_flags, changed, given, whole_number
 from fuel_runtime.array_files import check_storable, load_arrays, save_arrays
 from fuel_runtime.call.arguments import STATE, Port, Signature, Value, bind, describe
@@ -100,13 +101,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "such as cpu,cuda:0,vulkan:0 (default: cpu), or auto for what this machine has",
     },
     "--emulate": {"metavar": "LIST", "help": "those of the devices to emulate, such as cuda:0"},
-    "--place": {
-        "action": "append",
-        "default": [],
-        "metavar": "NAME=DEVICE",
-        "help": "run an op (matmul), what gives a value, the arms of a decision (d0), or a kernel "
-        "there; may be repeated",
-    },
     "--force": {
         "action": "append",
         "default": [],
@@ -200,12 +194,14 @@ def _fail(message: str) -> int:
 def _run(options: argparse.Namespace) -> Iterator[str]:
     """Do what the options say; the lines to print. Nothing is printed or written before success."""
     _check(options)
+    asked = given(options)
+    place = dict(parsed(asked.pop("place")))
     session = Session(
         options.devices,
         emulate=options.emulate,
         force=_forced(options.force),
         threads=options.threads,
-        **given(options),
+        **asked,
     )
     module = load_program(Path(options.file))
     signature = Signature.of(find_function(module, options.entry))
@@ -218,7 +214,7 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         options.entry,
         weights=weights,
         optimize=options.optimize,
-        place=_placed(options.place),
+        place=place or None,
     )
     _note_unreached(executable.report(), options.force)
     state = {STATE: executable.new_state()} if signature.members else {}
@@ -279,18 +275,6 @@ def _forced(texts: Sequence[str]) -> dict[str, int]:
             raise DecisionError(f"--force {text!r}: {decision} is forced already; give it once")
         force[decision] = int(arm)
     return force
-
-
-def _placed(texts: Sequence[str]) -> dict[str, str] | None:
-    place: dict[str, str] = {}
-    for text in texts:
-        name, _, device = text.rpartition("=")
-        if not name or not device:
-            raise ArgumentError(f"--place {text!r}: write a name and a device, as matmul=cuda:0")
-        if name in place:
-            raise ArgumentError(f"--place {text!r}: {name} is placed already; give it once")
-        place[name] = device
-    return place or None
 
 
 def _arguments(

@@ -31,7 +31,7 @@ def test_flags_are_options():
     options = read(
         *("--variants=keep", "--granularity=chain", "--topology=2xh100", "--precision=exact"),
         *("--device=cuda:1", "--deterministic", "--max-ulps=3", "--no-plugins"),
-        *("--reach=2.5", "--refuge=0.5"),
+        *("--reach=2.5", "--refuge=0.5", "--place=matmul=cuda:1", "--place", "h=cpu"),
     )
     assert OptimizePass(**given(options)) == OptimizePass(
         variants="keep",
@@ -39,6 +39,7 @@ def test_flags_are_options():
         topology="2xh100",
         precision="exact",
         device="cuda:1",
+        place=("matmul=cuda:1", "h=cpu"),
         deterministic=True,
         max_ulps=3,
         reach=2.5,

@@ -322,10 +322,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "unknown device": (("p.mlir", *ARGS, "--devices", "tpu:0"), "'tpu:0' is not a device; the"),
     "absent device": (("p.mlir", *ARGS, "--devices", "cuda:99"), "cuda:99 is not available: "),
     "emulated, not asked for": (("p.mlir", *ARGS, "--emulate", "cuda"), "cuda:0 is to be emulated"),
-    "place without a device": (("p.mlir", *ARGS, "--place", "mul"), "--place 'mul': write a name"),
+    "place without a device": (("p.mlir", *ARGS, "--place", "mul"), "place 'mul': write a name"),
     "place twice": (
         ("p.mlir", *ARGS, "--place", "mul=cpu", "--place=mul=cpu"),
-        "--place 'mul=cpu': mul is placed already",
+        "place 'mul=cpu': mul is placed already",
     ),
     "place of nothing": (("p.mlir", *ARGS, "--place", "exp=cpu"), "main has nothing called 'exp'"),
     "force without an arm": (("p.mlir", *ARGS, "--force", "d0"), "--force 'd0': write a decision"),

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.attributes import HOST
+from fuel_dialect.context import make_context
 from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import ArgumentError
 from fuel_runtime.devices.topology import is_host_alone, topology_for
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from fuel_dialect.targets.machine import Topology
-    from fuel_passes.pipeline import OptimizePass
     from fuel_runtime.devices import Devices
 
 
@@ -77,12 +77,12 @@ class Planning:
         if not isinstance(self.topology, str):
             module.attributes.setdefault(STAMP, attribute_of(self.topology))
 
-    def prepare(self, module: ModuleOp) -> OptimizePass:
-        """The pipeline for a module, which carries a topology that has no name from then on."""
+    def optimize(self, module: ModuleOp, place: tuple[str, ...]) -> None:
+        """Optimises a module in place; it carries a topology that has no name from then on."""
         from fuel_passes.pipeline import OptimizePass
         from fuel_passes.planning.topology import STAMP, attribute_of
 
         named = self.topology if isinstance(self.topology, str) else None
         if not isinstance(self.topology, str):
             module.attributes[STAMP] = attribute_of(self.topology)
-        return OptimizePass(topology=named, **self.options)
+        OptimizePass(topology=named, place=place, **self.options).rewrite(make_context(), module)

@@ -23,13 +23,12 @@ from fuel_dialect.errors import (
     WeightError,
 )
 from fuel_runtime.call.arguments import Signature
-from fuel_runtime.compile.placing import Pins, Place, Results, place_results
+from fuel_runtime.compile.placing import Place, Results, pins, place_results
 from fuel_runtime.compile.planning import Planning, planned_for
 from fuel_runtime.devices import Devices, Emulate, open_devices
 
 if TYPE_CHECKING:
     from fuel_dialect.targets.machine import Topology
-    from fuel_passes.pipeline import OptimizePass
     from fuel_passes.planning.measurements import MeasurementSource
     from fuel_runtime.compile.executable import Executable
 
@@ -130,7 +129,7 @@ class Session:
 
         `place` pins what is named to a device: ops by kind (`matmul`), the op of a value by the
         name it has in the IR (`h`), all arms of a decision (`d0`), or kernels by the label that
-        `fuel-explain` and the optimised IR show; see `placing.Pins`. `results` says where results
+        `fuel-explain` and the optimised IR show; see `fuel-pin-ops`. `results` says where results
         are to be: a device for all, a mapping of their names to devices, or a sequence; those
         elsewhere than on the host come as `DeviceArray`s. Without it the program decides
         (`fuel.device`), else it is the host.
@@ -148,8 +147,7 @@ class Session:
         function = find_function(module, entry)
         if results is not None:
             place_results(function, Signature.of(function), results, self._devices)
-        pins = self._pins(place, optimize)
-        self._plan(module, entry, optimize, pins)
+        self._plan(module, entry, optimize, place)
         try:
             return build(
                 module,
@@ -196,19 +194,15 @@ class Session:
             raise ArgumentError(f"put: {error}") from None
         return home.receive(given)
 
-    def _pins(self, place: Place | None, optimize: bool) -> Pins | None:
-        if place is None:
-            return None
-        if not optimize:
+    def _plan(self, module: ModuleOp, entry: str, optimize: bool, place: Place | None) -> None:
+        """Brings a module into runs and branches."""
+        if optimize:
+            wanted = () if place is None else pins(place, entry, self._devices)
+            self._planning.optimize(module, wanted)
+        elif place is not None:
             raise ArgumentError(
                 "place: with optimize=False a program runs where it says; pin ops in it (placement)"
             )
-        return Pins(place, self._devices)
-
-    def _plan(self, module: ModuleOp, entry: str, optimize: bool, pins: Pins | None) -> None:
-        """Bring a module into runs and branches."""
-        if optimize:
-            _optimized(module, entry, self._planning.prepare(module), pins)
         else:
             from fuel_passes.finishing.form_runs import FormRunsPass
             from fuel_passes.finishing.reuse_buffers import ReuseBuffersPass
@@ -231,23 +225,6 @@ def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:
             f"session: devices is a comma-separated string such as 'cpu', not {devices!r}"
         )
     return open_devices(devices, _thread_count(threads), emulate)
-
-
-def _optimized(module: ModuleOp, entry: str, plan: OptimizePass, pins: Pins | None) -> None:
-    """Optimise a module in place; pins go on ops at the start, on kernels when there are any."""
-    if pins is None:
-        plan.apply(make_context(), module)
-        return
-    from fuel_passes.forking.collector import paused_collector
-    from fuel_passes.forming.form_kernels import FormKernelsPass
-
-    context = make_context()
-    pins.pin_ops(find_function(module, entry))
-    with paused_collector():
-        for inner in plan.passes():
-            inner.apply(context, module)
-            if isinstance(inner, FormKernelsPass):
-                pins.pin_kernels(find_function(module, entry))
 
 
 def find_function(module: ModuleOp, entry: str) -> FuncOp:
