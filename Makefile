@@ -67,9 +67,10 @@ format: $(DEV)  ## let ruff fix and format
 	$(BIN)/ruff format .
 
 .PHONY: golden
-golden: $(DEV)  ## rewrite docs/ops.md and passes.md, the outputs in pages and the golden files
+golden: $(DEV)  ## rewrite docs/ops.md and passes.md, the stubs, the outputs in pages and the golden files
 	$(BIN)/python docs/make_ops.py
 	$(BIN)/python docs/make_passes.py
+	$(BIN)/python docs/make_stubs.py
 	$(BIN)/python -m pytest -q -n $(WORKERS) --update-golden -k "golden or runnable"
 
 .PHONY: bench

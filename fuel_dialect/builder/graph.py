@@ -21,9 +21,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.builder import tensor
+from fuel_dialect.builder.arguments import as_int, as_shape
 from fuel_dialect.builder.branch import BranchBuilder, trace_branch
 from fuel_dialect.builder.constants import make_constant
-from fuel_dialect.builder.handle import as_int, as_shape
 from fuel_dialect.builder.scan import Structure, trace_scan
 from fuel_dialect.builder.state import update_state
 from fuel_dialect.builder.tensor import Operand, Tensor

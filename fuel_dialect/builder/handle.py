@@ -9,7 +9,6 @@ stand at the end. `fuel_dialect.builder.tensor` adds operators and NumPy-named m
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, Self, SupportsIndex, cast
 
@@ -19,7 +18,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.builder.arguments import as_f64, as_int, as_shape, unpack
 from fuel_dialect.builder.constants import make_constant
+from fuel_dialect.builder.op_methods import OpMethods
 from fuel_dialect.builder.promotion import Number, is_number, weak
 from fuel_dialect.builder.trace import Trace
 from fuel_dialect.dtypes import DType
@@ -27,12 +28,10 @@ from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError
 from fuel_dialect.layout import broadcast_shapes
 from fuel_dialect.numbers import integer, splat_attribute
 from fuel_dialect.ops import (
-    comparison,
     elementwise,
     indexing,
     linear_algebra,
     memory,
-    normalization,
     reduction,
     shape,
 )
@@ -43,41 +42,7 @@ Dims = Sequence[SupportsIndex]
 Ranges = Sequence[tuple[SupportsIndex, SupportsIndex]]
 
 
-def as_int(op: str, what: str, value: object) -> int:
-    """An integer argument. Raises `DTypeError` for what is no integer, such as True."""
-    try:
-        # a bool counts as an integer in Python, but nobody means one by it
-        return operator.index(None if isinstance(value, bool) else value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        raise DTypeError(f"{op}: {what} must be an integer, got {value!r}") from None
-
-
-def as_shape(op: str, dims: object) -> tuple[int, ...]:
-    """A shape. Raises `DTypeError` for what is no integers, `ShapeError` for a negative one."""
-    if isinstance(dims, str | Handle) or not hasattr(dims, "__iter__"):
-        return as_shape(op, (dims,))
-    sizes = tuple(as_int(op, "an extent", d) for d in dims)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]
-    if any(size < 0 for size in sizes):
-        raise ShapeError(f"{op}: extents must be >= 0, got {list(sizes)}; fuel shapes are static")
-    return sizes
-
-
-def normal_axis(op: str, axis: object, rank: int, shape: Sequence[int]) -> int:
-    """A dim counted from the start. Raises `ShapeError` unless -rank <= axis < rank."""
-    index = as_int(op, "an axis", axis)
-    if not -rank <= index < rank:
-        raise ShapeError(f"{op}: axis {index} is out of bounds for shape {list(shape)}")
-    return index % rank
-
-
-def unpack(dims: tuple[Any, ...]) -> Sequence[Any]:
-    """The sequence that `f(2, 3)` and `f((2, 3))` both mean."""
-    if len(dims) != 1 or isinstance(dims[0], Handle) or not hasattr(dims[0], "__iter__"):
-        return dims
-    return dims[0]
-
-
-class Handle:
+class Handle(OpMethods):
     """A value of a graph: shape, dtype, and the strict builders. Hashed by identity."""
 
     __slots__ = ("trace", "value")
@@ -143,157 +108,13 @@ class Handle:
         made = self.trace.emit(ConstOp, (), (type_,), value=value)
         return type(self)(self.trace, made)
 
-    def add(self, other: Handle) -> Self:
-        """self + other. One shape and dtype; integers wrap."""
-        return self.emit(elementwise.AddOp, other)
-
-    def sub(self, other: Handle) -> Self:
-        """self - other. One shape and dtype; integers wrap."""
-        return self.emit(elementwise.SubOp, other)
-
-    def mul(self, other: Handle) -> Self:
-        """self * other. One shape and dtype; integers wrap."""
-        return self.emit(elementwise.MulOp, other)
-
-    def div(self, other: Handle) -> Self:
-        """self / other. One shape and dtype; integers truncate, a zero divisor gives 0."""
-        return self.emit(elementwise.DivOp, other)
-
-    def pow(self, other: Handle) -> Self:
-        """self to the power other. One shape and float dtype."""
-        return self.emit(elementwise.PowOp, other)
-
-    def rem(self, other: Handle) -> Self:
-        """self - floor(self / other) * other: the sign of the divisor. One shape and dtype."""
-        return self.emit(elementwise.RemOp, other)
-
-    def maximum(self, other: Handle) -> Self:
-        """The larger; NaN if either is. One shape and dtype."""
-        return self.emit(elementwise.MaximumOp, other)
-
-    def minimum(self, other: Handle) -> Self:
-        """The smaller; NaN if either is. One shape and dtype."""
-        return self.emit(elementwise.MinimumOp, other)
-
-    def eq(self, other: Handle) -> Self:
-        """The mask self == other. One shape and dtype."""
-        return self.emit(comparison.EqOp, other)
-
-    def ne(self, other: Handle) -> Self:
-        """The mask self != other, true where either is NaN. One shape and dtype."""
-        return self.emit(comparison.NeOp, other)
-
-    def lt(self, other: Handle) -> Self:
-        """The mask self < other. One shape and dtype."""
-        return self.emit(comparison.LtOp, other)
-
-    def le(self, other: Handle) -> Self:
-        """The mask self <= other. One shape and dtype."""
-        return self.emit(comparison.LeOp, other)
-
-    def gt(self, other: Handle) -> Self:
-        """The mask self > other. One shape and dtype."""
-        return self.emit(comparison.GtOp, other)
-
-    def ge(self, other: Handle) -> Self:
-        """The mask self >= other. One shape and dtype."""
-        return self.emit(comparison.GeOp, other)
-
-    def neg(self) -> Self:
-        """-self; integers wrap."""
-        return self.emit(elementwise.NegOp)
-
-    def sqr(self) -> Self:
-        """self * self."""
-        return self.emit(elementwise.SqrOp)
-
-    def abs(self) -> Self:
-        """The magnitude; the least integer stays itself."""
-        return self.emit(elementwise.AbsOp)
-
-    def relu(self) -> Self:
-        """max(0, self); NaN stays NaN."""
-        return self.emit(elementwise.ReluOp)
-
-    def step(self) -> Self:
-        """1 where self > 0, else 0."""
-        return self.emit(elementwise.StepOp)
-
-    def sign(self) -> Self:
-        """-1, 0 or 1; NaN stays NaN."""
-        return self.emit(elementwise.SignOp)
-
-    def floor(self) -> Self:
-        """Rounded down; integers stay."""
-        return self.emit(elementwise.FloorOp)
-
-    def ceil(self) -> Self:
-        """Rounded up; integers stay."""
-        return self.emit(elementwise.CeilOp)
-
-    def round(self) -> Self:
-        """Rounded to nearest, ties to even; integers stay."""
-        return self.emit(elementwise.RoundOp)
-
-    def sqrt(self) -> Self:
-        """The square root, of floats."""
-        return self.emit(elementwise.SqrtOp)
-
-    def rsqrt(self) -> Self:
-        """1 / sqrt(self), of floats."""
-        return self.emit(elementwise.RsqrtOp)
-
-    def recip(self) -> Self:
-        """1 / self, of floats."""
-        return self.emit(elementwise.RecipOp)
-
-    def exp(self) -> Self:
-        """e to the power self, of floats."""
-        return self.emit(elementwise.ExpOp)
-
-    def log(self) -> Self:
-        """The natural logarithm, of floats."""
-        return self.emit(elementwise.LogOp)
-
-    def sin(self) -> Self:
-        """The sine of radians, of floats."""
-        return self.emit(elementwise.SinOp)
-
-    def cos(self) -> Self:
-        """The cosine of radians, of floats."""
-        return self.emit(elementwise.CosOp)
-
-    def tanh(self) -> Self:
-        """The hyperbolic tangent, of floats."""
-        return self.emit(elementwise.TanhOp)
-
-    def sigmoid(self) -> Self:
-        """1 / (1 + exp(-self)), of floats."""
-        return self.emit(elementwise.SigmoidOp)
-
-    def silu(self) -> Self:
-        """self * sigmoid(self), of floats."""
-        return self.emit(elementwise.SiluOp)
-
-    def erf(self) -> Self:
-        """The error function, of floats."""
-        return self.emit(elementwise.ErfOp)
-
-    def gelu(self) -> Self:
-        """The exact GELU, by erf, of floats."""
-        return self.emit(elementwise.GeluOp)
-
-    def gelu_tanh(self) -> Self:
-        """The GELU by tanh, of floats."""
-        return self.emit(elementwise.GeluTanhOp)
-
     def add_scalar(self, scalar: float) -> Self:
         """self + scalar; the scalar is held as f64 and converted to the dtype first."""
-        return self.emit(elementwise.AddScalarOp, scalar=_f64("add_scalar", scalar))
+        return self.emit(elementwise.AddScalarOp, scalar=as_f64("add_scalar", scalar))
 
     def mul_scalar(self, scalar: float) -> Self:
         """self * scalar; the scalar is held as f64 and converted to the dtype first."""
-        return self.emit(elementwise.MulScalarOp, scalar=_f64("mul_scalar", scalar))
+        return self.emit(elementwise.MulScalarOp, scalar=as_f64("mul_scalar", scalar))
 
     def powi(self, exponent: SupportsIndex) -> Self:
         """self to an integer power, by repeated multiplication; 0 gives 1."""
@@ -303,7 +124,7 @@ class Handle:
 
     def clamp(self, min: float, max: float) -> Self:
         """self limited to [min, max]. Raises `GraphError` unless min <= max."""
-        return self.emit(elementwise.ClampOp, min=_f64("clamp", min), max=_f64("clamp", max))
+        return self.emit(elementwise.ClampOp, min=as_f64("clamp", min), max=as_f64("clamp", max))
 
     def where(self, on_true: Handle, on_false: Handle) -> Self:
         """`on_true` where this mask is true, else `on_false`. One shape; both of one dtype."""
@@ -362,62 +183,8 @@ class Handle:
         more = [others] if isinstance(others, Handle) else list(others)
         return self.emit(shape.ConcatOp, *more, dim=integer(as_int("concat", "dim", dim)))
 
-    def contiguize(self) -> Self:
-        """The same value, row-major from offset 0."""
-        return self.emit(shape.ContiguizeOp)
-
-    def sum_all(self) -> Self:
-        """The sum of all elements, rank 0."""
-        return self.emit(reduction.SumAllOp)
-
-    def max_all(self) -> Self:
-        """The largest of all elements, rank 0. Raises `ShapeError` for none."""
-        return self.emit(reduction.MaxAllOp)
-
-    def min_all(self) -> Self:
-        """The smallest of all elements, rank 0. Raises `ShapeError` for none."""
-        return self.emit(reduction.MinAllOp)
-
-    def mean_all(self) -> Self:
-        """The mean of all elements, rank 0, of floats."""
-        return self.emit(reduction.MeanAllOp)
-
     def _over(self, op: type[reduction.DimReductionOp], dim: SupportsIndex) -> Self:
         return self.emit(op, dim=integer(as_int(op.mnemonic(), "dim", dim)))
-
-    def sum_dim(self, dim: SupportsIndex) -> Self:
-        """The sum along a dim, which is removed."""
-        return self._over(reduction.SumDimOp, dim)
-
-    def max_dim(self, dim: SupportsIndex) -> Self:
-        """The largest along a dim, which is removed. Raises `ShapeError` for an empty one."""
-        return self._over(reduction.MaxDimOp, dim)
-
-    def min_dim(self, dim: SupportsIndex) -> Self:
-        """The smallest along a dim, which is removed. Raises `ShapeError` for an empty one."""
-        return self._over(reduction.MinDimOp, dim)
-
-    def mean_dim(self, dim: SupportsIndex) -> Self:
-        """The mean along a dim, which is removed, of floats."""
-        return self._over(reduction.MeanDimOp, dim)
-
-    def argmax_dim(self, dim: SupportsIndex) -> Self:
-        """The ui32 index of the largest along a dim, which is removed: first tie, first NaN."""
-        return self._over(reduction.ArgmaxDimOp, dim)
-
-    def argmin_dim(self, dim: SupportsIndex) -> Self:
-        """The ui32 index of the smallest along a dim, which is removed: first tie, first NaN."""
-        return self._over(reduction.ArgminDimOp, dim)
-
-    def reduce_sum_to(self, *dims: Any) -> Self:
-        """Summed down to a shape that broadcasts to this one."""
-        target = as_shape("reduce_sum_to", unpack(dims))
-        return self.emit(reduction.ReduceSumToOp, declared=(self._shaped(target),))
-
-    def reduce_max_to(self, *dims: Any) -> Self:
-        """The maxima, down to a shape that broadcasts to this one."""
-        target = as_shape("reduce_max_to", unpack(dims))
-        return self.emit(reduction.ReduceMaxToOp, declared=(self._shaped(target),))
 
     def matmul(self, other: Handle, allow_tf32: bool = False) -> Self:
         """
@@ -439,22 +206,6 @@ class Handle:
             rounding = UnitAttr() if allow_tf32 else None
             product = a.emit(linear_algebra.MatmulOp, other, allow_tf32=rounding)
             return type(self)(self.trace, product.value)
-
-    def softmax_last_dim(self) -> Self:
-        """The softmax along the last dim, of floats; a row of -inf alone is NaN."""
-        return self.emit(normalization.SoftmaxLastDimOp)
-
-    def log_softmax_last_dim(self) -> Self:
-        """The logarithm of the softmax along the last dim, of floats."""
-        return self.emit(normalization.LogSoftmaxLastDimOp)
-
-    def layer_norm_last_dim(self, eps: float) -> Self:
-        """(x - mean) / sqrt(var + eps) along the last dim, of floats, without affine part."""
-        return self.emit(normalization.LayerNormLastDimOp, eps=_f64("layer_norm_last_dim", eps))
-
-    def rms_norm_last_dim(self, eps: float) -> Self:
-        """x / sqrt(mean(x^2) + eps) along the last dim, of floats, without affine part."""
-        return self.emit(normalization.RmsNormLastDimOp, eps=_f64("rms_norm_last_dim", eps))
 
     def index_select(self, dim: SupportsIndex, indices: Handle) -> Self:
         """The entries `indices` (ui32, rank 1) of a dim."""
@@ -544,30 +295,6 @@ class Handle:
         """`broadcast_to`, or self where the shape is that already."""
         return self if self.shape == tuple(dims) else self.broadcast_to(dims)
 
-    def broadcast_add(self, other: Handle) -> Self:
-        """`add` of operands broadcast to their common shape. Raises "incompatible shapes"."""
-        with self.trace.editing():
-            a, b = self._broadcast_pair("broadcast_add", other)
-            return a.add(b)
-
-    def broadcast_sub(self, other: Handle) -> Self:
-        """`sub` of operands broadcast to their common shape."""
-        with self.trace.editing():
-            a, b = self._broadcast_pair("broadcast_sub", other)
-            return a.sub(b)
-
-    def broadcast_mul(self, other: Handle) -> Self:
-        """`mul` of operands broadcast to their common shape."""
-        with self.trace.editing():
-            a, b = self._broadcast_pair("broadcast_mul", other)
-            return a.mul(b)
-
-    def broadcast_div(self, other: Handle) -> Self:
-        """`div` of operands broadcast to their common shape."""
-        with self.trace.editing():
-            a, b = self._broadcast_pair("broadcast_div", other)
-            return a.div(b)
-
     def fmax_ieee(self, other: Handle) -> Self:
         """The larger, or the one that is not NaN; of two zeros self. Never made of `maximum`."""
         with self.trace.editing():
@@ -656,13 +383,6 @@ class Handle:
         second = self.slice(last, half, half).neg()
         rotated = second.concat(first, last)
         return self.mul(cos).add(rotated.mul(sin))
-
-
-def _f64(op: str, number: object) -> FloatAttr[Any]:
-    try:
-        return FloatAttr(float(number), f64)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError, OverflowError):
-        raise DTypeError(f"{op}: expected a number, got {number!r}") from None
 
 
 def _fill(dtype: DType, value: Number | np.generic) -> Attribute:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 from xdsl.ir import Block, Region, SSAValue
 
 from fuel_dialect import dtypes
-from fuel_dialect.builder.handle import as_int
+from fuel_dialect.builder.arguments import as_int
 from fuel_dialect.builder.tensor import Tensor
 from fuel_dialect.builder.trace import BodyScope, Trace
 from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError

@@ -8,7 +8,7 @@ axes from either end. Methods named after op kinds are strict: see `fuel_dialect
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf, prod
 from types import EllipsisType
 from typing import Any, NoReturn, SupportsIndex, TypeAlias, cast
@@ -16,8 +16,10 @@ from typing import Any, NoReturn, SupportsIndex, TypeAlias, cast
 import numpy as np
 
 from fuel_dialect import dtypes
+from fuel_dialect.builder.arguments import as_int, as_shape, normal_axis, unpack
 from fuel_dialect.builder.constants import make_constant
-from fuel_dialect.builder.handle import Handle, as_int, as_shape, normal_axis, unpack
+from fuel_dialect.builder.handle import Handle
+from fuel_dialect.builder.numpy_methods import NumpyMethods
 from fuel_dialect.builder.promotion import (
     Number,
     integer_range,
@@ -38,7 +40,7 @@ from fuel_dialect.errors import (
 )
 from fuel_dialect.layout import broadcast_shapes
 from fuel_dialect.numbers import integer
-from fuel_dialect.ops import comparison, elementwise, reduction, shape
+from fuel_dialect.ops import elementwise, reduction, shape
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.tensors import describe
 
@@ -46,19 +48,11 @@ Operand: TypeAlias = "Tensor | Number | np.ndarray[Any, Any] | np.generic"
 Axes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | None"
 Index: TypeAlias = "SupportsIndex | slice | EllipsisType | None"
 
-WHOLE: Mapping[type[reduction.DimReductionOp], type[reduction.AllReductionOp]] = {
-    reduction.SumDimOp: reduction.SumAllOp,
-    reduction.MaxDimOp: reduction.MaxAllOp,
-    reduction.MinDimOp: reduction.MinAllOp,
-    reduction.MeanDimOp: reduction.MeanAllOp,
-}
-"""The op over all elements for one over a dim."""
-
 POWI_LIMIT = 64
 """Largest exponent that float tensors are raised to by repeated multiplication."""
 
 
-class Tensor(Handle):
+class Tensor(Handle, NumpyMethods):
     """
     A value of a graph under construction: it has a shape and a dtype, and no elements yet.
 
@@ -122,41 +116,11 @@ class Tensor(Handle):
     def __radd__(self, other: Operand) -> Tensor:
         return self + other
 
-    def __sub__(self, other: Operand) -> Tensor:
-        return self.subtract(other)
-
-    def __rsub__(self, other: Operand) -> Tensor:
-        return self._binary("subtract", elementwise.SubOp, other, reflected=True)
-
-    def __mul__(self, other: Operand) -> Tensor:
-        return self.multiply(other)
-
-    def __rmul__(self, other: Operand) -> Tensor:
-        return self.multiply(other)
-
-    def __truediv__(self, other: Operand) -> Tensor:
-        return self.divide(other)
-
     def __rtruediv__(self, other: Operand) -> Tensor:
         return self._divide(other, reflected=True)
 
-    def __floordiv__(self, other: Operand) -> Tensor:
-        return self.floor_divide(other)
-
     def __rfloordiv__(self, other: Operand) -> Tensor:
         return self._floor_divide(other, reflected=True)
-
-    def __mod__(self, other: Operand) -> Tensor:
-        return self.remainder(other)
-
-    def __rmod__(self, other: Operand) -> Tensor:
-        return self._binary("remainder", elementwise.RemOp, other, reflected=True)
-
-    def __pow__(self, other: Operand) -> Tensor:
-        return self.power(other)
-
-    def __rpow__(self, other: Operand) -> Tensor:
-        return self._binary("power", elementwise.PowOp, other, reflected=True)
 
     def __matmul__(self, other: Tensor | np.ndarray[Any, Any]) -> Tensor:
         return matmul(self, other)
@@ -164,32 +128,8 @@ class Tensor(Handle):
     def __rmatmul__(self, other: Tensor | np.ndarray[Any, Any]) -> Tensor:
         return matmul(other, self)
 
-    def __neg__(self) -> Tensor:
-        return self.neg()
-
     def __pos__(self) -> Tensor:
         return self
-
-    def __abs__(self) -> Tensor:
-        return self.abs()
-
-    def __eq__(self, other: Operand) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self.equal(other)
-
-    def __ne__(self, other: Operand) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self.not_equal(other)
-
-    def __lt__(self, other: Operand) -> Tensor:
-        return self.less(other)
-
-    def __le__(self, other: Operand) -> Tensor:
-        return self.less_equal(other)
-
-    def __gt__(self, other: Operand) -> Tensor:
-        return self.greater(other)
-
-    def __ge__(self, other: Operand) -> Tensor:
-        return self.greater_equal(other)
 
     def _masks(self, name: str, other: Operand) -> tuple[Tensor, Tensor]:
         a, b = align(name, self, other)
@@ -267,10 +207,6 @@ class Tensor(Handle):
                 return quotient.add(a.sign().mul(a.rem(b).sign()).clamp(-1, 0))
             return quotient.floor() if a.dtype.is_float else quotient
 
-    def remainder(self, other: Operand) -> Tensor:
-        """self - floor(self / other) * other, broadcast and promoted: the sign of the divisor."""
-        return self._binary("remainder", elementwise.RemOp, other)
-
     def power(self, other: Operand) -> Tensor:
         """
         self to the power other, broadcast and promoted.
@@ -292,30 +228,6 @@ class Tensor(Handle):
             f"power: a tensor of {self.dtype} to the power {exponent} is no integer; cast it to a "
             "float dtype first"
         )
-
-    def equal(self, other: Operand) -> Tensor:
-        """The mask self == other, broadcast and promoted."""
-        return self._binary("equal", comparison.EqOp, other)
-
-    def not_equal(self, other: Operand) -> Tensor:
-        """The mask self != other, broadcast and promoted."""
-        return self._binary("not_equal", comparison.NeOp, other)
-
-    def less(self, other: Operand) -> Tensor:
-        """The mask self < other, broadcast and promoted."""
-        return self._binary("less", comparison.LtOp, other)
-
-    def less_equal(self, other: Operand) -> Tensor:
-        """The mask self <= other, broadcast and promoted."""
-        return self._binary("less_equal", comparison.LeOp, other)
-
-    def greater(self, other: Operand) -> Tensor:
-        """The mask self > other, broadcast and promoted."""
-        return self._binary("greater", comparison.GtOp, other)
-
-    def greater_equal(self, other: Operand) -> Tensor:
-        """The mask self >= other, broadcast and promoted."""
-        return self._binary("greater_equal", comparison.GeOp, other)
 
     def astype(self, dtype: object) -> Tensor:
         """Self in another dtype: a cast, or self where the dtype is that already."""
@@ -474,8 +386,8 @@ class Tensor(Handle):
         if not axes and self.ndim:
             return self
         with self.trace.editing():
-            if len(axes) == self.ndim != 1 and op in WHOLE:
-                result = self.emit(WHOLE[op])
+            if len(axes) == self.ndim != 1 and op in reduction.OVER_ALL:
+                result = self.emit(reduction.OVER_ALL[op])
             elif len(axes) == 1:
                 result = self._over(op, axes[0])
             else:
@@ -502,28 +414,6 @@ class Tensor(Handle):
         target = ("i64" if exact else self.dtype) if dtype is None else dtype
         with self.trace.editing():
             return self.astype(target)._reduce("sum", reduction.SumDimOp, axis, keepdims)
-
-    def mean(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """The mean of floats over axes; None is all. Of nothing it is NaN."""
-        return self._reduce("mean", reduction.MeanDimOp, axis, keepdims)
-
-    def max(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """The largest over axes; None is all. Raises `ShapeError` for none."""
-        return self._reduce("max", reduction.MaxDimOp, axis, keepdims)
-
-    def min(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
-        """The smallest over axes; None is all. Raises `ShapeError` for none."""
-        return self._reduce("min", reduction.MinDimOp, axis, keepdims)
-
-    def argmax(self, axis: SupportsIndex | None = None, keepdims: bool = False) -> Tensor:
-        """The ui32 index of the largest along an axis or of all: first tie, first NaN."""
-        _one_axis("argmax", axis)
-        return self._reduce("argmax", reduction.ArgmaxDimOp, axis, keepdims)
-
-    def argmin(self, axis: SupportsIndex | None = None, keepdims: bool = False) -> Tensor:
-        """The ui32 index of the smallest along an axis or of all: first tie, first NaN."""
-        _one_axis("argmin", axis)
-        return self._reduce("argmin", reduction.ArgminDimOp, axis, keepdims)
 
     def _swap_last(self, axis: int) -> Tensor:
         """`axis` and the last dim swapped."""
@@ -632,11 +522,6 @@ class Tensor(Handle):
         counted = where(wide < 0, wide + extent, wide)
         # an index out of range becomes one that is so as ui32 too, and is reported at run time
         return minimum(where(counted < 0, extent, counted), extent).astype("ui32")
-
-
-def _one_axis(op: str, axis: object) -> None:
-    if axis is not None:
-        as_int(op, "the axis", axis)
 
 
 def _put(dims: Sequence[int], dim: int, extent: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ built (DESIGN 3). bf16 and f16 accumulate in f32.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -233,3 +233,12 @@ class ReduceMaxToOp(TargetReductionOp):
     name = "fuel.reduce_max_to"
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
     NEEDS_ELEMENTS: ClassVar[bool] = True
+
+
+OVER_ALL: Mapping[type[FuelOp], type[AllReductionOp]] = {
+    SumDimOp: SumAllOp,
+    MaxDimOp: MaxAllOp,
+    MinDimOp: MinAllOp,
+    MeanDimOp: MeanAllOp,
+}
+"""The op over all elements for one over a dim."""

@@ -156,6 +156,13 @@ def test_the_generated_pages_are_fresh(page: str) -> None:
     assert (ROOT / "docs" / f"{page}.md").read_text() == script["render"](), "run `make golden`"
 
 
+@pytest.mark.parametrize("stub", ["op_methods", "numpy_methods"])
+def test_the_generated_stubs_are_fresh(stub: str) -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "make_stubs.py"))
+    text = (ROOT / "fuel_dialect" / "builder" / f"{stub}.pyi").read_text()
+    assert text == script["render"](stub), "run `make golden`"
+
+
 @pytest.mark.parametrize("name", PASSES)
 def test_the_docstring_of_a_pass_names_every_option(name: str) -> None:
     script = runpy.run_path(str(ROOT / "docs" / "make_passes.py"))
