@@ -27,7 +27,7 @@ from harness import Array, Contestant, Measurement, Settings, Workload, WrongRes
 from output import Target
 from xdsl.dialects.builtin import TensorType, f32
 
-from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import DeviceUnavailable
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.buffers import BufferDevice
@@ -114,7 +114,7 @@ def called(driver: VulkanDriver, run: DeviceRun, x: Array) -> Contestant:
     def lower(op: Any, entry: str) -> DeviceRun:
         raise AssertionError("the run is written by hand")
 
-    device = BufferDevice(TargetAttr.of("vulkan:0", "kompute"), driver, lower)
+    device = BufferDevice(DeviceAttr.of("vulkan:0"), driver, {"kompute": lower})
     function, value = device.load([run], {})[run.entry], device.put(x)
     return Contestant(CALL, lambda: function(value), lambda results: [device.get(results[0])])
 

@@ -2,8 +2,9 @@
 """
 The xDSL plugin: names of the dialect, passes and targets, each with a lazy factory.
 
-Every `xdsl-opt` on a machine with fuel installed imports this module, so it imports nothing else.
-Factories are named by string; passes and targets stand above the dialect.
+Every `xdsl-opt` on a machine with fuel installed imports this module, so it imports nothing else
+but the names of the targets. Factories are named by string; passes and printers stand below the
+dialect.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from importlib import import_module
 from typing import Any
 
 from xdsl.universe import Universe
+
+from fuel_dialect.targets import own_names
 
 
 def _lazy(module: str, name: str) -> Callable[[], Any]:
@@ -46,14 +49,22 @@ PASSES = {
     "fuel-optimize": ("fuel_passes.pipeline", "OptimizePass"),
 }
 
-TARGETS = {
-    "fuel-numpy": ("fuel_lowering.numpy.target", "NumpyTarget"),
-    "fuel-triton": ("fuel_lowering.triton.target", "TritonTarget"),
-    "fuel-kompute": ("fuel_lowering.kompute.target", "KomputeTarget"),
-}
+
+def _printer(target: str) -> Callable[[], Any]:
+    """Returns the factory of the xDSL target that prints the runs of a target of fuel."""
+
+    def load() -> Any:
+        from fuel_dialect.targets.registry import description_of, named
+
+        description = description_of(target)
+        assert description is not None
+        return named(description.printer)
+
+    return load
+
 
 FUEL_UNIVERSE = Universe(
     all_dialects={name: _lazy(*where) for name, where in DIALECTS.items()},
     all_passes={name: _lazy(*where) for name, where in PASSES.items()},
-    all_targets={name: _lazy(*where) for name, where in TARGETS.items()},
+    all_targets={f"fuel-{name}": _printer(name) for name in own_names()},
 )

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from fake_cupy import LEGACY, FakeCupy, Interpreted, Stream, ndarray
-from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.targets.numpy import DESCRIPTION as NUMPY
 from fuel_lowering.runs.launches import DeviceKernel
-from fuel_runtime.devices import Devices
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.cuda.driver import CudaDriver, LoadedKernel
-from fuel_runtime.devices.host.device import Cpu
+from fuel_runtime.devices.host.device import Host
+from fuel_runtime.devices.present import Devices
 
 CUDA = DeviceAttr.of("cuda:0")
 
@@ -44,12 +45,9 @@ def fake_cards(cupy: FakeCupy, *numbers: int) -> Devices:
     """A session's devices: the host, and cards of the stand-in."""
     from fuel_lowering.triton.lower import lower_run
 
-    host = Cpu(1)
+    host = Host(1, [NUMPY])
     names = [DeviceAttr.of(f"cuda:{number}") for number in numbers]
-    cards = [
-        BufferDevice(TargetAttr.of(name, "triton"), FakeCard(name, cupy), lower_run)
-        for name in names
-    ]
+    cards = [BufferDevice(name, FakeCard(name, cupy), {"triton": lower_run}) for name in names]
     asked = ",".join(["cpu", *map(str, names)])
     return Devices(asked, (host, *cards), (), host, 1)
 

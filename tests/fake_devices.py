@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 from typing import Any
@@ -28,28 +28,31 @@ from fuel_dialect.interpreter.evaluate import evaluate, evaluate_op
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.registry import registered
 from fuel_dialect.traits import ChecksIndices, Leaf
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_lowering.runs.leaves import WeightUse
-from fuel_runtime.devices import Devices, Kind, open_devices
 from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
+from fuel_runtime.devices.opening import open_devices
+from fuel_runtime.devices.present import Devices
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-KINDS: Mapping[str, Kind] = {
-    "cuda": Kind(
-        "triton",
-        "fake_devices:open_absent",
-        "fake_devices:lower_run",
-        "fake_devices:open_fake",
-    ),
-    "vulkan": Kind(
-        "kompute",
-        "fake_devices:open_software",
-        "fake_devices:lower_run",
-        "fake_devices:open_fake",
-    ),
+DRIVERS = {"triton": "fake_devices:open_absent", "kompute": "fake_devices:open_software"}
+
+REGISTRY: Mapping[str, TargetDescription] = {
+    name: replace(
+        description,
+        driver=DRIVERS[name],
+        lowering="fake_devices:lower_run",
+        emulator="fake_devices:open_fake",
+    )
+    if name in DRIVERS
+    else description
+    for name, description in registered().items()
 }
+"""The targets of fuel, those of devices with memory of their own with fake drivers."""
 
 
 def fake(names: str, threads: int = 2, **capacities: int) -> Devices:
@@ -60,7 +63,7 @@ def fake(names: str, threads: int = 2, **capacities: int) -> Devices:
         for device in devices
         if device.kind.data != "cpu"
     }
-    return open_devices(names, threads, emulate or None, KINDS)
+    return open_devices(names, threads, emulate or None, REGISTRY)
 
 
 def open_absent(device: DeviceAttr) -> FakeDriver:

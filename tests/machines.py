@@ -20,7 +20,7 @@ from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
-from fuel_dialect.targets import description
+from fuel_dialect.targets import registry
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_dialect.traits import Leaf
@@ -196,7 +196,7 @@ def sources(backend: str, **changes: Mapping[str, object]) -> Iterator[None]:
     """Other properties of some sources of a target."""
 
     def changed(name: str) -> TargetDescription | None:
-        found = description.description_of(name)
+        found = registry.description_of(name)
         if found is None or name != backend:
             return found
         new = [replace(s, **changes.get(s.name, {})) for s in found.sources]

@@ -13,9 +13,8 @@ from fuel_dialect.context import parse_module
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import RunOp
 from fuel_dialect.reference.precision import Array
-from fuel_lowering.numpy.lower import load
+from fuel_lowering.numpy.run import NumpyRun
 from fuel_lowering.numpy.support import Pool, quiet_context
-from fuel_lowering.runs.functions import LoweredRun
 
 
 def runs_of(module: ModuleOp) -> list[RunOp]:
@@ -32,24 +31,21 @@ class Loaded:
 
     def __init__(
         self,
-        lowered: LoweredRun,
+        lowered: NumpyRun,
         pool: Pool | None = None,
         weights: Mapping[str, Array] | None = None,
     ):
         self.lowered = lowered
-        self.functions = load([lowered], weights or {}, pool or Pool(1))
+        self.function, self.make = lowered.functions(weights or {}, pool or Pool(1))
         self.scratch = self.workspace()
 
     def workspace(self) -> Any:
-        if not self.lowered.scratch:
-            return None
-        return self.functions[f"{self.lowered.entry}_scratch"]()
+        return None if self.make is None else self.make()
 
     def __call__(self, *arguments: Array, scratch: Any = None) -> tuple[Array, ...]:
         scratch = self.scratch if scratch is None else scratch
         extra = [scratch] if self.lowered.scratch else []
-        function = self.functions[self.lowered.entry]
-        return quiet_context().run(function, *arguments, *extra)
+        return quiet_context().run(self.function, *arguments, *extra)
 
 
 def check_results(

@@ -21,11 +21,9 @@ from fuel_dialect.builder.tensor import Tensor
 from fuel_dialect.builder.trace import ArmScope, Trace, backward_ops, block_of, forward_ops
 from fuel_dialect.errors import GraphError, InvalidBranch, InvalidScan
 from fuel_dialect.ops.control import BranchOp, YieldOp
+from fuel_dialect.targets.registry import default_backend
 from fuel_dialect.tensors import describe
 from fuel_dialect.traits import Leaf
-
-BACKENDS = {"cpu": "numpy", "cuda": "triton", "vulkan": "kompute"}
-"""The code generator of a device kind where a target names none."""
 
 
 def target_of(target: TargetAttr | str) -> TargetAttr:
@@ -38,7 +36,8 @@ def target_of(target: TargetAttr | str) -> TargetAttr:
         )
     name, _, backend = target.partition("/")
     device = DeviceAttr.of(name)
-    return TargetAttr.of(device, backend or BACKENDS.get(device.kind.data, device.kind.data))
+    kind = device.kind.data
+    return TargetAttr.of(device, backend or default_backend(kind) or kind)
 
 
 def _arm_attributes(count: int, targets: Sequence[TargetAttr | str] | None) -> list[ArmAttr]:

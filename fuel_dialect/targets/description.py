@@ -1,28 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What a target can run and at what cost, as data. One module of this package describes one target.
+Describes targets as data: what they can run, at what cost, and where their code is.
 
 A target makes its kernels in one way or more, its *sources*: library calls, generated loops.
 Nothing here is probed: the numbers are typical of the hardware class, so that a plan made from them
-is the same on every machine. What decides from them lives in `fuel_passes.planning`.
+is the same on every machine. `fuel_passes.planning` decides from them. `registry` finds the
+descriptions; nothing else lists targets.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from importlib import import_module
-from typing import Literal, NamedTuple, cast
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from xdsl.ir import Attribute
 
-from fuel_dialect import dtypes, plugins
-from fuel_dialect.errors import PluginError
+from fuel_dialect import dtypes
 from fuel_dialect.targets.limits import Limit
-
-BACKENDS = ("numpy", "triton", "kompute")
-"""The targets of fuel; each is a module of this package with a `DESCRIPTION`."""
-
 
 Strides = Literal["any", "matrices", "contiguous"]
 """
@@ -113,11 +108,13 @@ NONE_SLOWER = Slowdown()
 @dataclass(frozen=True)
 class TargetDescription:
     """
-    One target.
+    Describes one target; the layers below read nothing else to find, price, load and draw it.
 
     Rates are per nanosecond; `operations` are weighted element operations (`FuelOp.WEIGHT`), for
     one thread; `flops` are those of a matmul on the whole device. They hold for every element type
     that has none of its own in `by_dtype`.
+
+    Code is named by strings, `module:attribute`, so that a description imports none of it.
     """
 
     name: str
@@ -145,6 +142,30 @@ class TargetDescription:
     """The kinds of kernels that do not read operands however they lie, and what each reads."""
     tables: tuple[str, ...] = ()
     """The tables of rules for ops of other packages that its emitter reads besides its own."""
+
+    # Where its code is.
+
+    lowering: str = ""
+    """`lower_run(run, entry) -> CompiledRun` (`fuel_lowering.runs.lowered`)."""
+    driver: str = ""
+    """
+    `open(device) -> Driver` (`fuel_runtime.devices.interface`), for a kind of device with memory of
+    its own. Empty on the host, and where another target of the kind opens the device.
+    """
+    emulator: str = ""
+    """`open(device, capacity_in_bytes_or_None) -> Driver`; empty where nothing emulates it."""
+    probe: str = ""
+    """`find(probing) -> Iterable[Seen]` (`fuel_runtime.probe`): the devices that it finds."""
+    printer: str = ""
+    """The xDSL `Target` that `xdsl-opt -t fuel-<name>` prints with."""
+    packages: tuple[str, ...] = ()
+    """What must be importable on the host for its runs; a session leaves the target out if not."""
+    shades: tuple[str, ...] = ("#7a5ba6", "#9c83c0", "#553c7b")
+    """The colours of its devices in drawings, by the number of the device."""
+    is_default: bool = False
+    """True for the target of its kinds of device where a program or a person names none."""
+    joins: bool = True
+    """True if a session uses it unasked; else a session has to name it: `cpu/loops`."""
 
     @property
     def reads_all(self) -> bool:
@@ -201,28 +222,3 @@ class TargetDescription:
             )
             for name, own in self.by_dtype
         }
-
-
-@cache
-def description_of(backend: str) -> TargetDescription | None:
-    """The description of a target by name; None if there is none."""
-    if backend not in BACKENDS:
-        return _outside(backend)
-    return cast(TargetDescription, import_module(f"{__package__}.{backend}").DESCRIPTION)
-
-
-def _outside(backend: str) -> TargetDescription | None:
-    """The description of a target that another package adds. Raises `PluginError`."""
-    for plugin in plugins.found(plugins.TARGETS):
-        if plugin.name != backend:
-            continue
-        description = plugin.load_as(TargetDescription)
-        if description.name != backend:
-            raise PluginError(f"{plugin} describes {description.name!r}; it must have its name")
-        return description
-    return None
-
-
-def backends() -> tuple[str, ...]:
-    """The targets that are described, those of other packages last."""
-    return (*BACKENDS, *(plugin.name for plugin in plugins.found(plugins.TARGETS)))

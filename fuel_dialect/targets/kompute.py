@@ -32,4 +32,10 @@ DESCRIPTION = TargetDescription(
     launch_ns=20_000,
     tile=256,
     threads=1,
+    lowering="fuel_lowering.kompute.lower:lower_run",
+    driver="fuel_runtime.devices.vulkan.driver:open_vulkan",
+    probe="fuel_runtime.devices.vulkan.probe:find",
+    printer="fuel_lowering.kompute.target:KomputeTarget",
+    shades=("#c4572e", "#dd8a67", "#8d3b1c"),
+    is_default=True,
 )

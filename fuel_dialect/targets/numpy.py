@@ -55,4 +55,9 @@ DESCRIPTION = TargetDescription(
         ("f64", DtypeRates(operations_per_ns=4.0, flops_per_ns=50.0)),
     ),
     strides=(("matmul", "matrices"), ("library", "matrices")),
+    lowering="fuel_lowering.numpy.lower:lower_run",
+    probe="fuel_runtime.devices.host.probe:find",
+    printer="fuel_lowering.numpy.target:NumpyTarget",
+    shades=("#3b6ea8", "#6a93c2", "#27496f"),
+    is_default=True,
 )

@@ -37,4 +37,11 @@ DESCRIPTION = TargetDescription(
         ("i32", DtypeRates(operations_per_ns=2_500.0, flops_per_ns=600.0)),
         ("i64", DtypeRates(operations_per_ns=600.0, flops_per_ns=150.0)),
     ),
+    lowering="fuel_lowering.triton.lower:lower_run",
+    driver="fuel_runtime.devices.cuda.driver:open_cuda",
+    emulator="fuel_runtime.devices.emulated.driver:open_emulated",
+    probe="fuel_runtime.devices.cuda.probe:find",
+    printer="fuel_lowering.triton.target:TritonTarget",
+    shades=("#3f8a50", "#7bb489", "#235c32", "#a3bf4a"),
+    is_default=True,
 )

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A colour for each device: a hue by its kind, a shade by its number."""
+"""Colours devices: a hue by the target, as its description says, and a shade by the number."""
 
 from __future__ import annotations
 
 import re
 
-SHADES = {
-    "cpu": ("#3b6ea8", "#6a93c2", "#27496f"),
-    "cuda": ("#3f8a50", "#7bb489", "#235c32", "#a3bf4a"),
-    "vulkan": ("#c4572e", "#dd8a67", "#8d3b1c"),
-}
+from fuel_dialect.targets.registry import shades_of
+
 OTHER = ("#7a5ba6", "#9c83c0", "#553c7b")
 NOWHERE = "#9aa5b1"
 
@@ -17,11 +14,11 @@ DEVICE = re.compile(r"(?P<kind>[^:/]+)(?::(?P<number>\d+))?(?:/.*)?")
 
 
 def colour_of(target: str) -> str:
-    """The colour of a device, or of a target such as `cuda:0/triton`; grey for no device."""
+    """Returns the colour of `cuda:0` or of `cuda:0/triton`; grey for what is no device."""
     found = DEVICE.fullmatch(target)
     if found is None:
         return NOWHERE
-    shades = SHADES.get(found["kind"], OTHER)
+    shades = shades_of(target) or OTHER
     return shades[int(found["number"] or 0) % len(shades)]
 
 

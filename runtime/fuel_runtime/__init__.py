@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from fuel_runtime.call.state import State
     from fuel_runtime.compile.executable import Executable
     from fuel_runtime.compile.session import Session
-    from fuel_runtime.devices import open_devices
     from fuel_runtime.devices.arrays import DeviceArray
+    from fuel_runtime.devices.opening import open_devices
 
 __all__ = [
     "DeviceArray",
@@ -33,7 +33,7 @@ _HOME = {
     "Session": "fuel_runtime.compile.session",
     "State": "fuel_runtime.call.state",
     "load_arrays": "fuel_runtime.array_files",
-    "open_devices": "fuel_runtime.devices",
+    "open_devices": "fuel_runtime.devices.opening",
     "save_arrays": "fuel_runtime.array_files",
 }
 

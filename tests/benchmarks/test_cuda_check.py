@@ -34,7 +34,7 @@ from fuel_dialect import knobs
 from fuel_dialect.attributes import DeviceAttr
 from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.triton import compile as compiler
-from fuel_runtime import devices
+from fuel_runtime.devices import opening
 from fuel_runtime.devices.cuda import driver as cuda
 from fuel_runtime.devices.emulated.driver import EmulatedDriver
 
@@ -171,7 +171,7 @@ CUPY = SimpleNamespace(
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A machine that takes itself for one with a GPU."""
-    monkeypatch.setattr(devices, "_SHARED", {})
+    monkeypatch.setattr(opening, "_SHARED", {})
     monkeypatch.setattr(cuda, "open_cuda", Card)
     monkeypatch.setitem(sys.modules, "cupy", CUPY)
     machine = Machine(emulated=False)

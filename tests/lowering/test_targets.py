@@ -36,7 +36,7 @@ from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import ScanOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.reference.precision import Array
-from fuel_dialect.targets.description import description_of
+from fuel_dialect.targets.registry import description_of
 from fuel_passes.pipeline import OptimizePass
 from op_modules import is_known, module_of, op_of, tolerance, types_of
 from op_samples import COMPUTING, Sample, few, samples_of, values

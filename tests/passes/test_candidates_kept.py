@@ -13,7 +13,8 @@ from agreement import main
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.description import KernelSource, description_of
+from fuel_dialect.targets.description import KernelSource
+from fuel_dialect.targets.registry import description_of
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.planning.filters import FilterRejected, Requirement, sift
 from fuel_passes.planning.frontier import KEEP_PER_DEVICE, Entry, dominates, frontier, ranked

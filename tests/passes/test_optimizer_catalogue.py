@@ -31,8 +31,9 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.elementwise import CastOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.memory import CopyOp
-from fuel_dialect.targets.description import TargetDescription, description_of
+from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
+from fuel_dialect.targets.registry import description_of
 from fuel_explain import explain
 from fuel_explain.reports import BranchReport, RunReport
 from fuel_passes.finishing.insert_copies import InsertCopiesPass

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from agreement import main
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.builder.branch import BACKENDS
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.ops.control import KernelOp, RunOp
@@ -30,6 +29,7 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_dialect.targets.registry import default_backend, kinds
 from fuel_explain import explain
 from fuel_explain.reports import FunctionReport
 from fuel_passes.forming.form_kernels import FormKernelsPass
@@ -73,9 +73,11 @@ def test_empty_plan_has_no_alternatives():
 
 
 def test_default_device_per_backend_matches_router_convention():
-    assert BACKENDS == {"cpu": "numpy", "cuda": "triton", "vulkan": "kompute"}
-    names = {TargetAttr.of(kind, backend).device.label for kind, backend in BACKENDS.items()}
+    defaults = {kind: default_backend(kind) for kind in kinds()}
+    assert defaults == {"cpu": "numpy", "cuda": "triton", "vulkan": "kompute"}
+    names = {TargetAttr.of(kind, backend or "").device.label for kind, backend in defaults.items()}
     assert names == {"cpu", "cuda:0", "vulkan:0"}
+    assert default_backend("abacus") is None
 
 
 F = "tensor<3xf32>"

@@ -14,7 +14,7 @@ from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import FuelPassError, PluginError
 from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.elementwise import ReluOp
-from fuel_dialect.targets.description import backends, description_of
+from fuel_dialect.targets.registry import backends, description_of
 from fuel_passes.forking.converge import ConvergePass
 from fuel_passes.forking.find_paths import FindPathsPass
 from fuel_passes.forking.fork_variants import ForkVariantsPass

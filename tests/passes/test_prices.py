@@ -17,13 +17,10 @@ from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp, tensor
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.description import (
-    BACKENDS,
-    DtypeRates,
-    TargetDescription,
-    description_of,
-)
+from fuel_dialect.targets import own_names
+from fuel_dialect.targets.description import DtypeRates, TargetDescription
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_dialect.targets.registry import description_of
 from fuel_dialect.traits import DecomposableOp
 from fuel_passes.forking.fork_variants import way_of
 from fuel_passes.forming.form_kernels import FormKernelsPass
@@ -204,7 +201,7 @@ def test_no_op_is_dearer_than_its_other_form(op: type[FuelOp], shape: str, dtype
     (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
     way = way_of(kernel)
     assert way is not None
-    for backend in BACKENDS:
+    for backend in own_names():
         description = description_of(backend)
         assert description is not None
         assert kernel_ns(kernel, description) <= way.price(kernel, description)

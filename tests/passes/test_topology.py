@@ -20,8 +20,10 @@ from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError, TopologyChanged
 from fuel_dialect.ops.base import FuelOp, tensor
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.description import BACKENDS, DtypeRates, Slowdown, description_of
+from fuel_dialect.targets import own_names
+from fuel_dialect.targets.description import DtypeRates, Slowdown
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_dialect.targets.registry import description_of
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning import topology_json
 from fuel_passes.planning.serving import serves, sites
@@ -89,7 +91,7 @@ def test_every_preset_has_described_targets():
             assert description_of(target.backend.data) is not None
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", own_names())
 def test_descriptions_are_consistent(backend: str):
     description = description_of(backend)
     assert description is not None

@@ -13,7 +13,8 @@ from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 from xdsl.utils.target import Target
 
-from fuel_dialect.universe import DIALECTS, FUEL_UNIVERSE, PASSES, TARGETS
+from fuel_dialect.targets import own_names
+from fuel_dialect.universe import DIALECTS, FUEL_UNIVERSE, PASSES
 
 
 def fresh(code: str) -> list[str]:
@@ -54,7 +55,7 @@ def test_passes_resolve(name: str) -> None:
     assert found.__doc__
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", FUEL_UNIVERSE.all_targets)
 def test_targets_resolve(name: str) -> None:
     found = FUEL_UNIVERSE.all_targets[name]()
     assert issubclass(found, Target)
@@ -67,11 +68,12 @@ def test_no_name_clashes_with_another_plugin() -> None:
     everything = Universe.get_multiverse()
     assert set(DIALECTS) <= set(everything.all_dialects)
     assert set(PASSES) <= set(everything.all_passes)
-    assert set(TARGETS) <= set(everything.all_targets)
+    assert {f"fuel-{name}" for name in own_names()} <= set(everything.all_targets)
 
 
-def test_the_plugin_imports_two_modules() -> None:
-    assert loaded_after("import fuel_dialect.universe") == {"fuel_dialect", "fuel_dialect.universe"}
+def test_the_plugin_imports_three_modules() -> None:
+    loaded = {"fuel_dialect", "fuel_dialect.targets", "fuel_dialect.universe"}
+    assert loaded_after("import fuel_dialect.universe") == loaded
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fake_devices import KINDS
+from fake_devices import REGISTRY
 from fuel_dialect.errors import DecisionError, DeviceUnavailable
 from fuel_runtime import Executable, Report, Session
-from fuel_runtime.devices import Devices, open_devices
+from fuel_runtime.devices.opening import open_devices
+from fuel_runtime.devices.present import Devices
 
 BRANCHES = """
 func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
@@ -80,7 +81,7 @@ def test_without_a_branch_nothing_is_picked(monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_: object) -> None:
         raise AssertionError("the picker was asked")
 
-    monkeypatch.setattr("fuel_runtime.call.route.pick", refuse)
+    monkeypatch.setattr("fuel_runtime.call.survey.pick", refuse)
     exe = Session().compile(
         "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {"
         "  %0 = fuel.neg %x : tensor<3xf32> func.return %0 : tensor<3xf32> }"
@@ -194,7 +195,7 @@ def test_transfers_to_where_a_value_is_are_free() -> None:
 
 
 def test_the_report() -> None:
-    report = compiled({"d0": 2, "d0/2/d0": 1}, open_devices("auto", 2, None, KINDS)).report()
+    report = compiled({"d0": 2, "d0/2/d0": 1}, open_devices("auto", 2, None, REGISTRY)).report()
     assert isinstance(report, Report)
     assert (report.runs, report.runs_on_route) == (5, 2)
     assert report.devices[0].device == "cpu"

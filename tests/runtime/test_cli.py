@@ -15,10 +15,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fake_devices import KINDS
+from fake_devices import REGISTRY
 from fuel_runtime import load_arrays, save_arrays
 from fuel_runtime.cli import main
-from fuel_runtime.devices import open_devices
+from fuel_runtime.devices.opening import open_devices
 
 PROGRAM = """
 func.func @main(%x: tensor<2x3xf32> {fuel.name = "x"}, %y: tensor<3xf32>)
@@ -180,7 +180,7 @@ def test_the_report_comes_before_the_results(run: Run) -> None:
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices of tests in place of those of this machine."""
     monkeypatch.setattr(
-        "fuel_runtime.compile.session.open_devices", partial(open_devices, kinds=KINDS)
+        "fuel_runtime.compile.session.open_devices", partial(open_devices, registry=REGISTRY)
     )
 
 

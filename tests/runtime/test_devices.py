@@ -4,22 +4,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fake_devices import KINDS, fake
+from fake_devices import REGISTRY, fake
 from fuel_dialect.errors import ArgumentError, DeviceUnavailable, FuelError, UnknownDevice
 from fuel_runtime import Session
-from fuel_runtime.devices import Kind, open_devices
 from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.opening import open_devices
 from fuel_runtime.devices.topology import topology_for
 
 
 def test_devices_in_the_order_they_are_asked_for() -> None:
     devices = fake("vulkan:0,cpu,cuda:1,cuda:1")
-    assert [str(d.target) for d in devices.present] == [
+    assert [str(t) for t in devices.targets] == [
         "vulkan:0/kompute",
         "cpu/numpy",
         "cuda:1/triton",
@@ -30,29 +31,31 @@ def test_devices_in_the_order_they_are_asked_for() -> None:
 
 
 def test_a_real_device_is_opened_once_an_emulated_one_for_each_session() -> None:
-    first, second = (open_devices("vulkan:0", 1, None, KINDS) for _ in range(2))
+    first, second = (open_devices("vulkan:0", 1, None, REGISTRY) for _ in range(2))
     assert first.present[0] is second.present[0]
     assert fake("vulkan:0").present[0] is not fake("vulkan:0").present[0]
 
 
 def test_a_device_that_is_absent() -> None:
     with pytest.raises(DeviceUnavailable) as caught:
-        open_devices("cpu,cuda:0", 1, None, KINDS)
+        open_devices("cpu,cuda:0", 1, None, REGISTRY)
     assert str(caught.value) == (
         "cuda:0 is not available: the driver of cuda:0 is not installed; install a driver"
     )
 
 
 def test_a_package_that_is_missing() -> None:
-    kinds = {"npu": Kind("x", "no_such_package.inner:open", "fake_devices:lower_run")}
+    npu = replace(
+        REGISTRY["triton"], name="x", runs_on=("npu",), driver="no_such_package.inner:open"
+    )
     with pytest.raises(DeviceUnavailable, match="npu:0 is not available: the package no_such_pack"):
-        open_devices("npu", 1, None, kinds)
+        open_devices("npu", 1, None, {"x": npu})
 
 
 def test_auto_goes_on_without_and_says_why() -> None:
-    devices = open_devices("auto", 1, None, KINDS)
+    devices = open_devices("auto", 1, None, REGISTRY)
     assert str(devices) == "cpu"
-    assert [(str(a.device), a.reason) for a in devices.absent] == [
+    assert [(str(a.what), a.reason) for a in devices.absent] == [
         ("cuda:0", "the driver of cuda:0 is not installed; install a driver"),
         (
             "vulkan:0",
@@ -61,7 +64,7 @@ def test_auto_goes_on_without_and_says_why() -> None:
     ]
     report = Session(devices).compile(NEG).report()
     assert "  cuda:0: absent, the driver of cuda:0 is not installed; ins" in str(report)
-    assert str(open_devices("auto", 1, "cuda:0", KINDS)) == "cpu, cuda:0"
+    assert str(open_devices("auto", 1, "cuda:0", REGISTRY)) == "cpu, cuda:0"
 
 
 NEG = """
@@ -83,7 +86,7 @@ WRONG: list[tuple[dict[str, Any], type[FuelError], str]] = [
 @pytest.mark.parametrize(("options", "error", "message"), WRONG)
 def test_what_cannot_be(options: dict[str, Any], error: type[FuelError], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
-        open_devices(options["names"], 1, options.get("emulate"), KINDS)
+        open_devices(options["names"], 1, options.get("emulate"), REGISTRY)
 
 
 def test_only_what_can_be_emulated_is() -> None:

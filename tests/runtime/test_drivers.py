@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import TensorType, f32, i32
 from fake_cards import CUDA, FakeCard
 from fake_cupy import FakeCupy, FakeError
 from fuel_dialect import knobs
-from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import (
     DeviceFailure,
     DeviceUnavailable,
@@ -487,7 +487,7 @@ def shifted_twice() -> DeviceRun:
 
 def wrapped(driver: Driver) -> BufferDevice:
     """The device of a driver."""
-    return BufferDevice(TargetAttr.of(CUDA, "triton"), driver, lambda run, entry: shifted_twice())
+    return BufferDevice(CUDA, driver, {"triton": lambda run, entry: shifted_twice()})
 
 
 def test_a_run_of_a_device(driver: Any):

@@ -17,7 +17,6 @@ import pytest
 from fake_cards import CUDA, FakeCard, Foreign, fake_cards
 from fake_cupy import LEGACY, PER_THREAD, FakeCupy
 from fuel_dialect import knobs
-from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import ArgumentError
 from fuel_runtime import Session
 from fuel_runtime.devices.buffers import BufferDevice
@@ -330,11 +329,11 @@ def test_memory_is_not_given_away_while_another_card_reads_it(cupy: FakeCupy) ->
 
 def test_other_devices_are_reached_by_the_host(cupy: FakeCupy) -> None:
     card, there = device(cupy), EmulatedDriver(CUDA, None)
-    other = BufferDevice(TargetAttr.of(CUDA, "triton"), there, lambda run, entry: None)  # pyright: ignore[reportArgumentType]
+    other = BufferDevice(CUDA, there, {"triton": lambda run, entry: None})  # pyright: ignore[reportArgumentType]
     assert not card.reaches(other)
     np.testing.assert_array_equal(np.asarray(card.receive(other.put(X))), X)
-    assert not other.takes_in
-    assert other.lend(other.put(X)) is None
+    assert other.taker is None
+    assert other.array_interface(other.put(X)) is None
 
 
 EXITS = ["del exe, y, session", "del session, y, exe", "del y", "session.devices.at(C).close()", ""]
@@ -344,9 +343,9 @@ EXITS = ["del exe, y, session", "del session, y, exe", "del y", "session.devices
 def test_any_order_at_exit(last: str, folder: Path) -> None:
     code = (
         "from test_exchange import CUDA as C, DOUBLE, FakeCupy, Foreign, Session, X, fake_cards\n"
-        "import fuel_runtime.devices as opened\n"
+        "import fuel_runtime.devices.opening as opened\n"
         "session = Session(fake_cards(FakeCupy(), 0))\n"
-        "opened._SHARED.update({card.target.device: card for card in session.devices.takers})\n"
+        "opened._SHARED.update({card.name: card for card in session.devices.takers})\n"
         "exe = session.compile(DOUBLE, results='cuda:0')\n"
         f"(y,) = exe(X)\n{last}\nprint('done')"
     )

@@ -354,7 +354,7 @@ def test_what_an_executable_says_of_itself(affine: Executable) -> None:
     assert isinstance(affine, Executable)
     assert [port.shape for port in affine.signature.inputs] == [(4, 3), (3, 2), (2,)]
     compile(affine.source, "source", "exec")
-    assert "def walk(a0, a1, a2):" in affine.source
+    assert "def call(self, a0=MISSING, a1=MISSING, a2=MISSING, /" in affine.source
     assert {op.name for op in affine.module.walk()} >= {"fuel.run", "fuel.kernel"}
     affine.module.verify()
 

@@ -17,7 +17,7 @@ from fuel_dialect.targets.machine import Device, Rates, Topology
 from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.planning import topology_json
 from fuel_passes.planning.topology import path, resolve, target_description
-from fuel_runtime.host_rates import OTHERS, Sizes, host_rates
+from fuel_runtime.devices.host.rates import OTHERS, Sizes, host_rates
 from fuel_runtime.probe import ask, main, probe
 
 LISTED = {
@@ -125,9 +125,10 @@ def test_only_what_differs_is_noted_of_an_element_type(monkeypatch: pytest.Monke
         "f16": DtypeRates(10, 10, 8),
     }
     monkeypatch.setattr(
-        "fuel_runtime.host_rates._all_rates", lambda name, sizes: found.get(name, found["f32"])
+        "fuel_runtime.devices.host.rates._all_rates",
+        lambda name, sizes: found.get(name, found["f32"]),
     )
-    monkeypatch.setattr("fuel_runtime.host_rates._launch_ns", lambda sizes: 7)
+    monkeypatch.setattr("fuel_runtime.devices.host.rates._launch_ns", lambda sizes: 7)
     rates = host_rates(TargetAttr.of("cpu", "numpy"), 1)
     assert rates.by_dtype == (
         ("f64", DtypeRates(operations_per_ns=5)),

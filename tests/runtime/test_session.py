@@ -123,7 +123,7 @@ def test_all_cores_of_the_process_by_default() -> None:
 @pytest.mark.parametrize("devices", ["cpu", "cpu:0", " cpu ", "cpu,cpu"])
 def test_the_cpu(devices: str) -> None:
     (cpu,) = Session(devices).devices.present
-    assert cpu.target == TargetAttr.of("cpu", "numpy")
+    assert cpu.targets == (TargetAttr.of("cpu", "numpy"),)
     assert cpu.free_bytes() is None
     assert str(Session(devices).devices) == "cpu"
 

@@ -15,6 +15,7 @@ import fuel_dialect as fuel
 from fake_devices import fake
 from fuel_dialect.context import parse_module
 from fuel_runtime import Executable, Session
+from fuel_runtime.call.state import Use
 from fuel_runtime.cli import main
 
 ROOM, WIDTH = 8, 4
@@ -45,8 +46,8 @@ def row(value: float) -> Any:
 def test_it_is_written_in_place_and_is_no_result() -> None:
     exe = compiled()
     state = exe.new_state()
-    buffer: Any = state.hold("a test")[0]
-    state.keep(state._values or ())
+    assert state.values is not None
+    buffer: Any = state.values[0]
     for step in range(3):
         (y,) = exe(row(step + 1), state=state)
         assert np.array_equal(y, np.full(WIDTH, sum(range(step + 2))))
@@ -82,7 +83,7 @@ def test_on_a_device_it_stays_there(devices: str) -> None:
     session = fake(devices)
     exe = compiled(session, {"write_slice_doff": "cuda:0", "add_scalar": "cuda:0"})
     state = exe.new_state()
-    cuda = next(d for d in session.present if d.target.device.label == "cuda:0")
+    cuda = next(d for d in session.present if d.name.label == "cuda:0")
     assert "f32[8, 4] on cuda:0" in repr(state)
     for step in range(3):
         exe(row(step + 1), state=state)
@@ -145,10 +146,13 @@ def test_what_is_no_state_of_the_program_is_refused() -> None:
 def test_one_call_at_a_time() -> None:
     exe = compiled()
     state = exe.new_state()
-    values = state.hold("a test")
+    use = Use(state)
+    use.take("a test")
     with pytest.raises(fuel.StateError, match="another call is using it"):
         exe(row(1), state=state)
-    state.keep(values)
+    with pytest.raises(fuel.StateError, match="cannot be freed while a call is using it"):
+        state.free()
+    use.end()
     states = [exe.new_state() for _ in range(4)]
 
     def work(state: Any) -> None:

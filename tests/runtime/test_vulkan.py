@@ -16,7 +16,7 @@ import psutil
 import pytest
 from xdsl.dialects.builtin import TensorType, f32
 
-from fuel_dialect.attributes import DeviceAttr, TargetAttr
+from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
 from fuel_dialect.ops.control import RunOp
@@ -402,7 +402,7 @@ def unused(run: Any, entry: str) -> DeviceRun:
 
 
 def test_two_threads_at_once(driver: VulkanDriver) -> None:
-    device = BufferDevice(TargetAttr.of("vulkan:0", "kompute"), driver, unused)
+    device = BufferDevice(DeviceAttr.of("vulkan:0"), driver, {"kompute": unused})
     add = device.load([add_run(1000)], {})["add"]
     failures: list[str] = []
 
@@ -447,11 +447,11 @@ PROGRAM = """
 import gc
 import numpy as np
 from test_vulkan import add_run, opened, unused
-from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.attributes import DeviceAttr
 from fuel_runtime.devices.vulkan import driver as vulkan
 from fuel_runtime.devices.buffers import BufferDevice
 driver = opened(staged={staged})
-device = BufferDevice(TargetAttr.of("vulkan:0", "kompute"), driver, unused)
+device = BufferDevice(DeviceAttr.of("vulkan:0"), driver, {"kompute": unused})
 run = device.load([add_run(1000)], {{}})["add"]
 x = device.put(np.ones(1000, np.float32))
 (value,) = run(x, x)
@@ -563,7 +563,8 @@ func.func @main(%x: T) -> T {
 """.replace(" T", " tensor<4x4096xf32>")
     (run,) = (op for op in parse_module(text).walk() if isinstance(op, RunOp))
     sources = {
-        name: opened(kind=name).lowering(run, "main").source for name in ("CPU", "discrete GPU")
+        name: opened(kind=name).lowerings["kompute"](run, "main").source
+        for name in ("CPU", "discrete GPU")
     }
     assert "local_size_x = 64" in sources["CPU"]
     assert "local_size_x = 256" in sources["discrete GPU"]

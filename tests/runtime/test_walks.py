@@ -24,9 +24,9 @@ from fuel_dialect.errors import (
     OutOfMemory,
 )
 from fuel_runtime import Executable, Session
-from fuel_runtime.devices import Devices
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.present import Devices
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -54,9 +54,7 @@ def driver_of(devices: Devices, name: str) -> FakeDriver:
 
 
 def device_of(devices: Devices, name: str) -> BufferDevice:
-    return next(
-        d for d in devices.present if isinstance(d, BufferDevice) and d.target.device.label == name
-    )
+    return next(d for d in devices.present if isinstance(d, BufferDevice) and d.name.label == name)
 
 
 def check(results: tuple[Any, ...], wanted: tuple[Any, ...]) -> None:
@@ -542,4 +540,4 @@ def test_any_order_at_exit(last: str) -> None:
 def test_the_source_holds_the_kernels_of_every_target() -> None:
     exe: Executable = Session(fake("cpu,cuda:0")).compile(STEP)
     assert "fuel.kernel pointwise" in exe.source
-    assert "def walk(a0):\n    w0 = move_w0(a0)\n    v0, = run0(w0)\n    del w0\n" in exe.source
+    assert "        w0 = move_w0(a0)\n        v0, = run0(w0)\n        del w0\n" in exe.source

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""From a `fuel.run` to a Python function, and from its text to something to call."""
+"""Lowers a `fuel.run` to the text of a Python function."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from fuel_dialect import dtypes
@@ -16,22 +14,20 @@ from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
-from fuel_dialect.reference import memory
 from fuel_dialect.traits import Leaf
-from fuel_lowering.numpy import support
 from fuel_lowering.numpy.builder import Builder, Rows
 from fuel_lowering.numpy.emit import rules
 from fuel_lowering.numpy.phases import write_phases, write_rows
 from fuel_lowering.numpy.rows import RowBuilder, rows_of
+from fuel_lowering.numpy.run import NumpyRun
 from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, needed
 from fuel_lowering.numpy.tiles import cut, iteration_rows, write_tiles
 from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
 from fuel_lowering.numpy.writer import FunctionWriter
-from fuel_lowering.runs.functions import LoweredRun
 from fuel_lowering.runs.reuse import taken_buffers
 
 
-def lower_run(run: RunOp, entry: str, reuse: bool = True) -> LoweredRun:
+def lower_run(run: RunOp, entry: str, reuse: bool = True) -> NumpyRun:
     """
     The function of a run.
 
@@ -52,7 +48,7 @@ class _Run:
         self.taken = taken_buffers(run)
         self.kernels = 0
 
-    def lower(self) -> LoweredRun:
+    def lower(self) -> NumpyRun:
         block, writer = self.run.body.block, self.writer
         arguments = [self._argument(argument) for argument in block.args]
         leaves = Builder(writer, self.values, rules())
@@ -64,7 +60,7 @@ class _Run:
             elif op is not block.last_op:
                 raise LoweringError(f"{op.name}: a run holds kernels and leaves only")
         results = self._results()
-        return LoweredRun(
+        return NumpyRun(
             self.entry,
             writer.source(self.entry, arguments, results),
             tuple(tensor_type(v) for v in block.args),
@@ -222,48 +218,3 @@ def _title(kernel: KernelOp) -> str:
 def _short(value: SSAValue) -> str:
     type = tensor_type(value)
     return f"{dtypes.of_type(type)}[{','.join(map(str, type.get_shape()))}]"
-
-
-# Loading.
-
-
-def load(
-    lowered: Sequence[LoweredRun],
-    weights: Mapping[str, np.ndarray[Any, Any]],
-    pool: support.Pool,
-) -> dict[str, Callable[..., Any]]:
-    """
-    The functions of some runs, by name: `entry`, and `entry_scratch` where there is a workspace.
-
-    They may be called from several threads at once, each call with a workspace of its own.
-    NumPy's floating-point warnings are the caller's affair: call it in `support.quiet_context()`,
-    which costs a tenth of what `np.errstate` does.
-    """
-    functions: dict[str, Callable[..., Any]] = {}
-    for run in lowered:
-        namespace = _namespace(run, weights, pool)
-        exec(compile(run.source, f"<fuel {run.entry}>", "exec"), namespace)
-        functions[run.entry] = namespace[run.entry]
-        if run.scratch:
-            functions[f"{run.entry}_scratch"] = namespace[f"{run.entry}_scratch"]
-    return functions
-
-
-def _namespace(
-    run: LoweredRun, weights: Mapping[str, np.ndarray[Any, Any]], pool: support.Pool
-) -> dict[str, Any]:
-    """The globals of a run's source."""
-    namespace: dict[str, Any] = {"np": np, "support": support, "pool": pool, **run.constants}
-    if "ml_dtypes." in run.source:
-        import ml_dtypes
-
-        namespace["ml_dtypes"] = ml_dtypes
-    for name, use in run.weights.items():
-        array = memory.weight(
-            key=use.key,
-            weights=weights,
-            shape=tuple(use.type.get_shape()),
-            dtype=dtypes.of_type(use.type).numpy,
-        )
-        namespace[name] = np.asarray(array, order="C")
-    return namespace

@@ -121,10 +121,14 @@ class Pool:
                 return self._jobs
             jobs: SimpleQueue[_Job | None] = SimpleQueue()
             started = 0
-            with suppress(RuntimeError):
-                for slot in range(1, self.threads):
-                    _start_helper(jobs, slot)
-                    started = slot
+            try:
+                with suppress(RuntimeError):
+                    for slot in range(1, self.threads):
+                        _start_helper(jobs, slot)
+                        started = slot
+            except BaseException:
+                _stop(jobs, self.threads)
+                raise
             self._helpers = started
             weakref.finalize(self, _stop, jobs, started)
             self._jobs = jobs
@@ -143,10 +147,23 @@ def _stop(jobs: SimpleQueue[_Job | None], threads: int) -> None:
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_shared: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def shared_pool(threads: int) -> Pool:
+    """Returns the pool of so many threads that all programs of this process share."""
+    with _sharing:
+        pool = _shared.get(threads)
+        if pool is None:
+            pool = _shared[threads] = Pool(threads)
+        return pool
 
 
 def _after_fork() -> None:
-    """A child has none of the threads: pools start new ones."""
+    """A child has none of the threads: pools start new ones, and nobody holds a lock."""
+    global _sharing
+    _sharing = threading.Lock()
     for pool in _pools:
         pool._forget_threads()  # pyright: ignore[reportPrivateUsage]
 

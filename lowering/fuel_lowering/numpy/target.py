@@ -12,7 +12,7 @@ from xdsl.utils.target import Target
 
 from fuel_dialect import dtypes
 from fuel_lowering.numpy.lower import lower_run
-from fuel_lowering.runs.functions import LoweredRun
+from fuel_lowering.numpy.run import NumpyRun
 from fuel_lowering.runs.printing import runs_of, type_text, with_runs
 
 HEADER = '''\
@@ -43,7 +43,7 @@ class NumpyTarget(Target):
             output.write(f"\n\n{module_text(lower_run(run, entry))}")
 
 
-def module_text(run: LoweredRun) -> str:
+def module_text(run: NumpyRun) -> str:
     """The source of one run, under comments that say what must be bound."""
     lines = [f"# {run.entry}: {run.kernels} kernel{'s' if run.kernels != 1 else ''}"]
     for name, array in run.constants.items():

@@ -1,42 +1,55 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs as one function in the language of their target."""
+"""Says what the runtime asks of a lowered run, whatever target it is for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from fuel_dialect.ops.base import AnyTensor
 from fuel_lowering.runs.leaves import WeightUse
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True)
-class LoweredRun:
-    """
-    One run as a function of its target's language.
+class LoweredRun(Protocol):
+    """Says what the runtime asks of a run, whatever target lowered it."""
 
-    `source` defines `entry(*inputs)`, or `entry(*inputs, scratch)` and `entry_scratch()` where
-    `scratch` is set: the latter allocates one workspace, which serves one call at a time. The
-    function returns a tuple of fresh arrays that share no memory with anything. `constants` and
-    `weights` are names the source reads. A workspace takes `scratch_bytes`, and `slot_bytes` for
-    each thread of the pool.
-    """
+    @property
+    def entry(self) -> str:
+        """Names the run; unique among those of an executable."""
+        ...
 
-    entry: str
-    source: str
-    inputs: tuple[AnyTensor, ...]
-    outputs: tuple[AnyTensor, ...]
-    constants: Mapping[str, np.ndarray[Any, Any]]
-    weights: Mapping[str, WeightUse]
-    scratch: bool
-    kernels: int
-    scratch_bytes: int = 0
-    slot_bytes: int = 0
+    @property
+    def source(self) -> str:
+        """Holds the generated text."""
+        ...
+
+    @property
+    def weights(self) -> Mapping[str, WeightUse]:
+        """Maps names of the source to the weights that it reads."""
+        ...
+
+    @property
+    def launch_count(self) -> int:
+        """Counts the launches of a call; 0 for a run that launches nothing."""
+        ...
 
     def workspace_bytes(self, threads: int) -> int:
-        """What one workspace takes."""
-        return self.scratch_bytes + threads * self.slot_bytes
+        """Returns the bytes of the host that one call at a time takes besides its values."""
+        ...
+
+
+class HostRun(LoweredRun, Protocol):
+    """Says what the runtime asks of a run of the host: it loads itself."""
+
+    def load(
+        self, weights: Mapping[str, np.ndarray[Any, Any]], threads: int
+    ) -> Callable[..., tuple[np.ndarray[Any, Any], ...]]:
+        """
+        Returns a function of the inputs that gives a tuple of fresh arrays.
+
+        Several threads may call it at once. It brings whatever surroundings its code needs, and
+        raises `OutOfMemory` where the host has too little memory.
+        """
+        ...

@@ -110,6 +110,15 @@ class DeviceRun:
     """Results that take over the memory of an input: a buffer of each is one memory then."""
 
     @property
+    def launch_count(self) -> int:
+        """Counts the launches of a call."""
+        return len(self.launches)
+
+    def workspace_bytes(self, threads: int) -> int:
+        """Returns 0: its temporaries are the device's, not the host's."""
+        return 0
+
+    @property
     def source(self) -> str:
-        """The text of all kernels."""
+        """Holds the text of all kernels."""
         return "\n\n".join(kernel.source.strip("\n") for kernel in self.kernels) + "\n"

@@ -18,14 +18,10 @@ from xdsl.dialects.builtin import ModuleOp, NoneAttr, StringAttr
 
 from fuel_dialect.attributes import HOST, MAX_PRICE, TargetAttr, TopologyAttr
 from fuel_dialect.errors import FuelPassError, TopologyChanged
-from fuel_dialect.targets.description import (
-    ByDtype,
-    TargetDescription,
-    backends,
-    description_of,
-)
+from fuel_dialect.targets.description import ByDtype, TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology, assumed
 from fuel_dialect.targets.presets import PRESETS
+from fuel_dialect.targets.registry import backends, description_of, serving
 from fuel_passes.planning import topology_json
 
 __all__ = [
@@ -161,7 +157,7 @@ def _check_backend(topology: Topology, target: TargetAttr) -> None:
         )
     kind = target.device.kind.data
     if kind not in described.runs_on:
-        fitting = [b for b in backends() if (d := description_of(b)) and kind in d.runs_on]
+        fitting = [fit.name for fit in serving(kind)]
         raise FuelPassError(
             f"{where}: the backend {name!r} cannot run on the device {target.device.label}; it "
             f"runs on {', '.join(described.runs_on)}; what runs on {kind} is "

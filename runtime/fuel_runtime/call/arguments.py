@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What a function takes and gives, and how the objects of a call become its arguments.
+Reads what a function takes and gives, and makes the objects of a call its arguments.
 
-The generated driver looks at well-formed NumPy arguments itself; everything else comes here.
+The generated method looks at well-formed NumPy arguments itself; everything else comes here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
     from fuel_dialect.dtypes import DType
-    from fuel_runtime.devices.buffers import BufferDevice
+    from fuel_runtime.devices.interface import Taker
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Value = Array | DeviceArray
@@ -69,6 +70,11 @@ class Port:
     def shape(self) -> tuple[int, ...]:
         """The extents."""
         return tuple(self.type.get_shape())
+
+    @property
+    def bytes(self) -> int:
+        """What the elements take."""
+        return prod(self.shape) * self.numpy.itemsize
 
     def __str__(self) -> str:
         return f"{self.name}: {describe(self.dtype.name, self.shape)}"
@@ -195,7 +201,7 @@ def bind(
     rest: Sequence[object],
     named: Mapping[str, object],
     mobile: Collection[int] = (),
-    takers: Sequence[BufferDevice] = (),
+    takers: Sequence[Taker] = (),
 ) -> tuple[Value, ...]:
     """
     The arrays of a call, in order: `positional` holds `MISSING` for what was not given so.
@@ -254,24 +260,22 @@ def as_value(value: object, port: Port, label: str) -> Value:
     raise _mismatch(value, port, label)
 
 
-def adopted(value: object, port: Port, label: str, takers: Sequence[BufferDevice]) -> object:
+def adopted(value: object, port: Port, label: str, takers: Sequence[Taker]) -> object:
     """
-    An array of another library in CUDA memory, copied to the card it is on or to another.
+    Copies an array of another library to the device that it is on, or to another that reads it.
 
-    Any other value as it is. Raises `ArgumentError` for an array that cannot be read.
+    Returns any other value as it is. Raises `ArgumentError` for an array that cannot be read.
     """
     if not takers or isinstance(
         value, np.ndarray | DeviceArray | bool | int | float | list | tuple
     ):
         return value
-    from fuel_runtime.devices.cuda.exchange import dlpack_card, is_on_cuda
-
-    if not is_on_cuda(value):
+    able = [taker for taker in takers if taker.holds(value)]
+    if not able:
         return value
-    card = dlpack_card(value)
-    nearest = [taker for taker in takers if taker.target.device.ordinal.data == card]
+    nearest = next((taker for taker in able if taker.is_home_of(value)), able[0])
     try:
-        return [*nearest, *takers][0].adopt(value, port.numpy)
+        return nearest.adopt(value, port.numpy)
     except ArgumentError as error:
         raise ArgumentError(f"{label}: {error}") from None
 

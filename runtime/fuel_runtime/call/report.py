@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What an executable is made of, and which arm of each branch it runs and why."""
+"""Reports what an executable is made of, and which arm of each branch it runs and why."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class DeviceReport:
     identity: str = ""
     """What the hardware is called."""
     emulated: bool = False
+    targets: tuple[str, ...] = ()
+    """The code generators that serve it; the text names them where there is more than one."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,9 @@ def _device_line(device: DeviceReport) -> str:
     if device.absent:
         return f"  {device.device}: absent, {device.absent}"
     how = "emulated" if device.emulated else "present"
-    return f"  {device.device}: {how}{f', {device.identity}' if device.identity else ''}"
+    identity = f", {device.identity}" if device.identity else ""
+    targets = f", targets {', '.join(device.targets)}" if len(device.targets) > 1 else ""
+    return f"  {device.device}: {how}{identity}{targets}"
 
 
 def _run_line(run: RunReport) -> str:

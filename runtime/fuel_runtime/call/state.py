@@ -1,41 +1,43 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""State objects: the buffers that a program keeps from call to call."""
+"""Represents the state of a program: the buffers that it keeps from call to call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
-from typing import TYPE_CHECKING, NoReturn
+from threading import RLock
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 
 from fuel_dialect.errors import ArgumentError, StateError
 from fuel_runtime.call.arguments import Array, Port, Signature, Value, adopted, as_value, describe
+from fuel_runtime.call.host_memory import wanting
 
 if TYPE_CHECKING:
-    from fuel_runtime.devices import Device
-    from fuel_runtime.devices.buffers import BufferDevice
+    from fuel_runtime.devices.interface import Device, Taker
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class StateType:
     """The members of the states of one executable, and the device that each is on."""
 
     entry: str
     ports: tuple[Port, ...]
     devices: tuple[Device, ...]
-    takers: tuple[BufferDevice, ...] = ()
+    takers: tuple[Taker, ...] = ()
     """See `arguments.adopted`."""
 
     @staticmethod
     def of(
-        signature: Signature, devices: Sequence[Device], takers: tuple[BufferDevice, ...] = ()
-    ) -> Layout:
-        """The layout of a signature whose members are on some devices."""
+        signature: Signature, devices: Sequence[Device], takers: tuple[Taker, ...] = ()
+    ) -> StateType:
+        """Returns the type of the states of a signature whose members are on some devices."""
         ports = tuple(member.port for member in signature.members)
-        return Layout(signature.entry, ports, tuple(devices), takers)
+        return StateType(signature.entry, ports, tuple(devices), takers)
 
     @property
     def names(self) -> list[str]:
@@ -43,7 +45,11 @@ class Layout:
         return [port.name for port in self.ports]
 
     def make(self, given: Mapping[str, object]) -> State:
-        """A new state: zeros, but for the members that are given. Raises `ArgumentError`."""
+        """
+        Returns a new state: zeros, but for the members that are given.
+
+        Raises `ArgumentError`, and `OutOfMemory` that names the member.
+        """
         unknown = [name for name in given if name not in self.names]
         if unknown:
             raise ArgumentError(
@@ -56,16 +62,17 @@ class Layout:
     def _value(self, index: int, given: Mapping[str, object]) -> Value:
         """One member, in memory of its own."""
         port, device = self.ports[index], self.devices[index]
-        if port.name not in given:
-            return device.receive(np.zeros(port.shape, port.numpy))
         label = f"{self.entry}: state {port.name}"
-        value = as_value(adopted(given[port.name], port, label, self.takers), port, label)
-        own = np.array(value, order="C") if isinstance(value, np.ndarray) else value
-        moved = device.receive(own)
-        return moved.copy() if moved is value else moved
+        with wanting(label, port.bytes):
+            if port.name not in given:
+                return device.receive(np.zeros(port.shape, port.numpy))
+            value = as_value(adopted(given[port.name], port, label, self.takers), port, label)
+            own = np.array(value, order="C") if isinstance(value, np.ndarray) else value
+            moved = device.receive(own)
+            return moved.copy() if moved is value else moved
 
-    def held(self, state: object) -> tuple[Value, ...]:
-        """The values of the state of a call, which has it to itself now. Raises `StateError`."""
+    def begin(self, state: object) -> Use:
+        """Returns the use that a call is going to make of a state. Raises `StateError`."""
         if state is None:
             raise StateError(
                 f"{self.entry} has state ({', '.join(map(str, self.ports))}): make one with "
@@ -73,12 +80,69 @@ class Layout:
             )
         if not isinstance(state, State):
             raise StateError(f"{self.entry}: state= is what exe.new_state() gives, not {state!r}")
-        if state.layout is not self:
+        if state.type is not self:
             raise StateError(
                 f"{self.entry}: {state!r} belongs to another executable; each makes its own with "
                 "exe.new_state()"
             )
-        return state.hold("a call")
+        return Use(state)
+
+
+class Progress:
+    """Counts the runs of a call that may have written over members; the walk counts."""
+
+    __slots__ = ("writing",)
+
+    def __init__(self) -> None:
+        self.writing = 0
+
+
+class Use:
+    """
+    One use of a state, by a call or by a reader: nobody else may use the state meanwhile.
+
+    The state refers to it weakly. So a use that was interrupted, at whatever moment, ends with the
+    frame that made it, if neither `keep` nor `fail` did that before.
+    """
+
+    __slots__ = ("__weakref__", "_after", "_before", "_state", "progress")
+
+    def __init__(self, state: State):
+        self.progress = Progress()
+        self._state = state
+        self._before: tuple[Value, ...] | None = None
+        self._after: tuple[Value, ...] | None = None
+
+    def take(self, who: str = "a call") -> tuple[Value, ...]:
+        """Begins, and returns the members. Raises `StateError`."""
+        return self._state.claim(self, who)
+
+    def keep(self, values: Sequence[Value]) -> None:
+        """Ends with other members, those that a call has left."""
+        state, after = self._state, tuple(values)
+        with state.lock:
+            self._before, self._after = state.values, after
+            state.values = after
+            state.release(self)
+
+    def end(self) -> None:
+        """Ends with the members as they are; nothing if it never began."""
+        with self._state.lock:
+            self._state.release(self)
+
+    def fail(self, error: BaseException) -> None:
+        """Ends with the members as they were, or with a state that is invalid."""
+        state = self._state
+        with state.lock:
+            is_kept = self._after is not None and state.values is self._after and state.is_unused
+            if not state.is_used_by(self) and not is_kept:
+                return
+            writing = self.progress.writing
+            if writing > 1 or (writing and not getattr(error, "before_writes", False)):
+                state.invalid = f"{type(error).__name__}: {error}"
+            elif is_kept or self._after is not None:
+                state.values = self._before
+            state.release(self)
 
 
 class State:
@@ -87,111 +151,130 @@ class State:
 
     `state["cache"]` is a NumPy copy of a member, and iterating gives the names. It serves one call
     at a time; an executable serves as many states at once as there are. Members lie on the device
-    that writes them, and are updated there. A call that fails before it has written to a member
-    leaves all as it was; one that fails later makes the state invalid, as `is_valid` says.
+    that writes them, and are updated there. A call that fails or is interrupted before it has
+    written to a member leaves all as it was; one that fails later makes the state invalid, as
+    `is_valid` says.
     """
 
-    __slots__ = ("__weakref__", "_invalid", "_lock", "_values", "layout", "writing")
+    __slots__ = ("__weakref__", "_progress", "_user", "invalid", "lock", "type", "values")
 
-    def __init__(self, layout: Layout, values: Sequence[Value]):
-        self.layout = layout
-        self.writing = 0
-        """How many runs of the call at work may have written over members; the walk counts."""
-        self._values: tuple[Value, ...] | None = tuple(values)
-        self._invalid = ""
-        self._lock = Lock()
+    def __init__(self, type: StateType, values: Sequence[Value]):
+        self.type = type
+        self.lock = RLock()
+        """Guards what follows, for a moment each: nobody holds it while a call runs."""
+        self.values: tuple[Value, ...] | None = tuple(values)
+        self.invalid = ""
+        self._user: weakref.ref[Use] | None = None
+        self._progress = Progress()
 
-    # For calls.
+    # For uses; under the lock.
 
-    def hold(self, who: str) -> tuple[Value, ...]:
-        """The members, for one user alone until `keep` or `release`. Raises `StateError`."""
-        if not self._lock.acquire(blocking=False):
+    def claim(self, use: Use, who: str) -> tuple[Value, ...]:
+        """Returns the members, for one use alone until it ends. Raises `StateError`."""
+        with self.lock:
+            self._check_unused(f"{who} needs the state while another call is using it")
+            if self.values is None or self.invalid:
+                self._refuse()
+            self._progress = use.progress
+            self._user = weakref.ref(use)
+            return self.values
+
+    def is_used_by(self, use: Use) -> bool:
+        """Returns True while a use has the state."""
+        return self._user is not None and self._user() is use
+
+    @property
+    def is_unused(self) -> bool:
+        """True while no use has the state."""
+        return self._user is None
+
+    def release(self, use: Use) -> None:
+        """Lets the next use begin, if this one has the state."""
+        if self.is_used_by(use):
+            self._user = None
+
+    def _check_unused(self, what: str) -> None:
+        """Raises `StateError` while a use has the state; ends one that went without ending."""
+        if self._user is None:
+            return
+        if self._user() is not None:
             raise StateError(
-                f"{self.layout.entry}: {who} needs the state while another call is using it; a "
-                "state serves one call at a time: use a state for each thread"
+                f"{self.type.entry}: {what}; a state serves one call at a time: use a state for "
+                "each thread"
             )
-        if self._values is None or self._invalid:
-            self._lock.release()
-            self._refuse()
-        return self._values
+        if self._progress.writing:
+            self.invalid = "it was interrupted"
+        self._user = None
 
     def _refuse(self) -> NoReturn:
-        entry = self.layout.entry
-        if self._values is None:
+        entry = self.type.entry
+        if self.values is None:
             raise StateError(f"{entry}: the state was freed; make another with exe.new_state()")
         raise StateError(
-            f"{entry}: the state is half updated, because a call failed ({self._invalid}); make "
+            f"{entry}: the state is half updated, because a call failed ({self.invalid}); make "
             "another with exe.new_state(), or keep a state.copy() to go back to"
         )
 
-    def keep(self, values: Sequence[Value]) -> None:
-        """Take the members that a call has left, and be free for the next."""
-        self._values = tuple(values)
-        self.writing = 0
-        self._lock.release()
-
-    def fail(self, error: BaseException) -> None:
-        """A call has failed: the members are as they were, or the state is invalid."""
-        if self.writing > 1 or (self.writing and not getattr(error, "before_writes", False)):
-            self._invalid = f"{type(error).__name__}: {error}"
-        self.writing = 0
-        self._lock.release()
-
     # For users.
 
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[Value, ...]]:
-        values = self.hold("this")
+    def _read(self, what: str, read: Callable[[tuple[Value, ...]], T]) -> T:
+        use = Use(self)
         try:
-            yield values
+            with wanting(f"{self.type.entry}: {what}"):
+                return read(use.take("this"))
         finally:
-            self._lock.release()
+            use.end()
 
     @property
     def is_valid(self) -> bool:
-        """Whether a call can use it: it was not freed, and no call has left it half updated."""
-        return self._values is not None and not self._invalid
+        """True if a call can use it: it was not freed, and no call has left it half updated."""
+        is_abandoned = self._user is not None and self._user() is None
+        if is_abandoned and self._progress.writing:
+            return False
+        return self.values is not None and not self.invalid
 
     def __getitem__(self, name: str) -> Array:
-        """A copy of a member, as a NumPy array. Raises `KeyError` or `StateError`."""
-        if name not in self.layout.names:
-            raise KeyError(f"the state has no {name!r}; it has {', '.join(self.layout.names)}")
-        with self._reading() as values:
-            return np.array(values[self.layout.names.index(name)])
+        """Returns a copy of a member, as a NumPy array. Raises `KeyError` or `StateError`."""
+        names = self.type.names
+        if name not in names:
+            raise KeyError(f"the state has no {name!r}; it has {', '.join(names)}")
+        return self._read(f"a copy of {name}", lambda values: np.array(values[names.index(name)]))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.layout.names)
+        return iter(self.type.names)
 
     def __len__(self) -> int:
-        return len(self.layout.ports)
+        return len(self.type.ports)
 
     def keys(self) -> list[str]:
-        """The names of the members."""
-        return self.layout.names
+        """Returns the names of the members."""
+        return self.type.names
 
     def numpy(self) -> dict[str, Array]:
-        """Copies of all members, as NumPy arrays."""
-        with self._reading() as values:
-            return {n: np.array(v) for n, v in zip(self.layout.names, values, strict=True)}
+        """Returns copies of all members, as NumPy arrays."""
+        names = self.type.names
+        return self._read(
+            "a copy of the state",
+            lambda values: {n: np.array(v) for n, v in zip(names, values, strict=True)},
+        )
 
     def copy(self) -> State:
-        """Another state of the same executable with the same elements."""
-        with self._reading() as values:
-            return State(self.layout, [value.copy() for value in values])
+        """Returns another state of the same executable with the same elements."""
+        return self._read(
+            "a copy of the state", lambda values: State(self.type, [v.copy() for v in values])
+        )
 
     def free(self) -> None:
-        """Give the memory back now; the state cannot be used after it. Raises `StateError`."""
-        if self._values is None:
-            return
-        if not self._lock.acquire(blocking=False):
-            raise StateError(f"{self.layout.entry}: the state is in use by a call; it ends first")
-        self._values = None
-        self._lock.release()
+        """Gives the memory back now; the state cannot be used after it. Raises `StateError`."""
+        with self.lock:
+            if self.values is not None:
+                self._check_unused("the state cannot be freed while a call is using it")
+                self.values = None
 
     def __repr__(self) -> str:
-        how = "" if self.is_valid else (" freed" if self._values is None else " invalid")
+        how = "" if self.is_valid else (" freed" if self.values is None else " invalid")
         members = ", ".join(
-            f"{port.name}: {describe(port.dtype.name, port.shape)} on {device.target.device.label}"
-            for port, device in zip(self.layout.ports, self.layout.devices, strict=True)
+            f"{port.name}: {describe(port.dtype.name, port.shape)} on {device.name.label}"
+            for port, device in zip(self.type.ports, self.type.devices, strict=True)
         )
         return f"<State{how} {members}>"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The transfers of a walk: functions that bring a value to a device and count what they move."""
+"""Brings values of a walk to devices, and counts what moves."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fuel_runtime.call.report import TransferReport
-    from fuel_runtime.devices import Device
+    from fuel_runtime.devices.interface import Device
 
 
-class Mover:
+class TransferFunction:
     """
     Brings a value to one device.
 
@@ -26,7 +26,7 @@ class Mover:
         self.moves = 0
 
     def __call__(self, value: Any) -> Any:
-        """The value on the device. Raises `OutOfMemory`."""
+        """Returns the value on the device. Raises `OutOfMemory`."""
         moved = self._receive(value)
         if moved is not value:
             with self._lock:
@@ -43,7 +43,7 @@ class Once:
         self._kept: Any = None
 
     def __call__(self, value: Any) -> Any:
-        """The value on the device. Raises `OutOfMemory`."""
+        """Returns the value on the device. Raises `OutOfMemory`."""
         with self._lock:
             if self._kept is None:
                 self._kept = self._move(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Executables: optimised IR, lowered, with a generated function that walks it."""
+"""Makes executables of optimised IR: lowers its runs, and generates the walk of a route."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuel_dialect.errors import ArgumentError, DeviceUnavailable
+from fuel_dialect.errors import ArgumentError, DeviceUnavailable, FuelError
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
-from fuel_lowering.numpy.support import quiet_context
 from fuel_lowering.runs.functions import LoweredRun
-from fuel_lowering.runs.launches import DeviceRun
 from fuel_passes.forking.dropped import dropped
 from fuel_passes.planning.residency import argument_devices
 from fuel_runtime.array_files import bind_weights
 from fuel_runtime.call.arguments import MISSING, Array, Port, Signature, bind, describe
+from fuel_runtime.call.host_memory import is_unexplained, out_of_memory
 from fuel_runtime.call.report import (
     ArmReport,
     BranchReport,
@@ -34,11 +32,15 @@ from fuel_runtime.call.report import (
     StateReport,
     TransferReport,
 )
-from fuel_runtime.call.route import Route, Survey, Transfer, choose, survey, trace, write
-from fuel_runtime.call.state import Layout, State
-from fuel_runtime.call.transfers import Mover, Once
-from fuel_runtime.devices import Device, Devices
+from fuel_runtime.call.route import Route, Transfer
+from fuel_runtime.call.state import State, StateType
+from fuel_runtime.call.survey import Survey, choose, survey
+from fuel_runtime.call.trace import trace
+from fuel_runtime.call.transfers import Once, TransferFunction
+from fuel_runtime.call.walk import write
 from fuel_runtime.devices.arrays import DeviceArray
+from fuel_runtime.devices.interface import Device
+from fuel_runtime.devices.present import Devices
 from fuel_runtime.picker.static import Choice, why_not
 
 if TYPE_CHECKING:
@@ -65,7 +67,15 @@ class Executable(abc.ABC):
     a device fails.
     """
 
-    __slots__ = ("__weakref__", "_layout", "_module", "_movers", "_report", "_signature", "_source")
+    __slots__ = (
+        "__weakref__",
+        "_module",
+        "_report",
+        "_signature",
+        "_source",
+        "_state_type",
+        "_transfers",
+    )
 
     def __init__(
         self,
@@ -73,15 +83,15 @@ class Executable(abc.ABC):
         signature: Signature,
         source: str,
         report: Report,
-        movers: Sequence[Mover],
-        layout: Layout,
+        transfers: Sequence[TransferFunction],
+        state_type: StateType,
     ):
         self._module = module
         self._signature = signature
         self._source = source
         self._report = report
-        self._movers = movers
-        self._layout = layout
+        self._transfers = transfers
+        self._state_type = state_type
 
     @abc.abstractmethod
     def __call__(self, *args: Any, **named: Any) -> tuple[Any, ...]:
@@ -99,7 +109,7 @@ class Executable(abc.ABC):
                 f"{self._signature.entry} has no state; state is a donated argument: make it with "
                 "graph.state"
             )
-        return self._layout.make({**(given or {}), **named})
+        return self._state_type.make({**(given or {}), **named})
 
     @property
     def module(self) -> ModuleOp:
@@ -121,11 +131,11 @@ class Executable(abc.ABC):
         Devices, runs, transfers and sizes; of each branch the arm that runs, why, and why not the
         others.
         """
-        if not self._movers:
+        if not self._transfers:
             return self._report
         transfers = tuple(
-            replace(mover.report, moved_bytes=mover.moves * mover.report.bytes)
-            for mover in self._movers
+            replace(each.report, moved_bytes=each.moves * each.report.bytes)
+            for each in self._transfers
         )
         return replace(self._report, transfers=transfers)
 
@@ -141,7 +151,7 @@ class _Parts:
     devices: Devices
     survey: Survey
     choices: Mapping[BranchOp, Choice]
-    lowered: Mapping[str, LoweredRun | DeviceRun]
+    lowered: Mapping[str, LoweredRun]
     route: Route
 
     @cached_property
@@ -151,13 +161,9 @@ class _Parts:
 
     @cached_property
     def workspaces(self) -> Mapping[str, int]:
-        """The bytes of a workspace, for each run that has one and is called."""
-        called = {name: self.lowered[name] for name in self.route.runs}
-        return {
-            name: run.workspace_bytes(self.devices.threads)
-            for name, run in called.items()
-            if isinstance(run, LoweredRun) and run.scratch
-        }
+        """The bytes of the host that each run that is called takes for its workspace."""
+        threads = self.devices.threads
+        return {name: self.lowered[name].workspace_bytes(threads) for name in self.route.runs}
 
 
 def build(
@@ -184,18 +190,17 @@ def build(
     needed = _needed_weights(parts)
     bound = bind_weights(needed, weights)
 
-    movers = {transfer.function: _mover(parts, transfer) for transfer in route.transfers}
-    namespace = _loaded(lowered, owners, bound) | _moves(route, movers)
+    transfers = {each.function: _transfer_function(parts, each) for each in route.transfers}
+    namespace = _loaded(lowered, owners, bound) | _transfer_functions(route, transfers)
     namespace |= {name: _leaf(op, bound) for op, name in found.leaves.items()}
-    namespace |= {f"{run}_free": [] for run in parts.workspaces}
-    walk = write(route, signature, parts.workspaces.__contains__)
+    walk = write(route, signature)
     binder = partial(bind, signature, mobile=route.mobile, takers=devices.takers)
-    layout = _state_layout(function, signature, devices)
-    call = _executed(walk, signature, {**namespace, "bind": binder, "held": layout.held})
+    layout = _state_type(function, signature, devices)
+    call = _executed(walk, signature, {**namespace, "bind": binder, "begin": layout.begin})
     source = "\n\n".join([*(run.source.strip("\n") for run in lowered.values()), walk])
     own = _class_with(call)
     report = replace(_report(parts, needed, layout), dropped=dropped(function))
-    executable = own(module, signature, source, report, tuple(movers.values()), layout)
+    executable = own(module, signature, source, report, tuple(transfers.values()), layout)
     # The generated functions and their globals hold one another: memory of devices, weights and
     # workspaces would wait for a collection.
     ended = weakref.finalize(executable, call.__globals__.clear)
@@ -203,16 +208,16 @@ def build(
     return executable
 
 
-def _mover(parts: _Parts, transfer: Transfer) -> Mover:
+def _transfer_function(parts: _Parts, transfer: Transfer) -> TransferFunction:
     port = Port(_described(parts, transfer), transfer.type)
     report = TransferReport(
         value=port.name,
         type=describe(port.dtype.name, port.shape),
         origin="caller" if transfer.origin is None else transfer.origin.label,
         to=transfer.to.label,
-        bytes=prod(port.shape) * port.numpy.itemsize,
+        bytes=port.bytes,
     )
-    return Mover(parts.devices.at(transfer.to), report)
+    return TransferFunction(parts.devices.at(transfer.to), report)
 
 
 def _described(parts: _Parts, transfer: Transfer) -> str:
@@ -227,12 +232,12 @@ def _described(parts: _Parts, transfer: Transfer) -> str:
     return transfer.source
 
 
-def _moves(route: Route, movers: Mapping[str, Mover]) -> dict[str, Any]:
-    """The functions of transfers; one of a leaf is done once."""
+def _transfer_functions(route: Route, functions: Mapping[str, TransferFunction]) -> dict[str, Any]:
+    """The functions of transfers by name; that of a leaf is called once."""
     return {
-        transfer.function: Once(movers[transfer.function])
+        transfer.function: Once(functions[transfer.function])
         if transfer.source.startswith("leaf")
-        else movers[transfer.function]
+        else functions[transfer.function]
         for transfer in route.transfers
     }
 
@@ -274,12 +279,12 @@ def _needed_weights(parts: _Parts) -> dict[str, list[Port]]:
 
 
 def _loaded(
-    lowered: Mapping[str, LoweredRun | DeviceRun],
+    lowered: Mapping[str, LoweredRun],
     owners: Mapping[str, Device],
     weights: Mapping[str, Array],
 ) -> dict[str, Any]:
     """The callables of all runs; each device loads its own at once."""
-    shares: dict[Device, list[LoweredRun | DeviceRun]] = {}
+    shares: dict[Device, list[LoweredRun]] = {}
     for name, run in lowered.items():
         shares.setdefault(owners[name], []).append(run)
     namespace: dict[str, Any] = {}
@@ -297,39 +302,41 @@ def _leaf(op: Operation, weights: Mapping[str, Array]) -> Array:
 
 
 def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> Callable[..., Any]:
-    """Execute the source of a walk; its method `call`."""
+    """Executes the source of a walk, and returns its method `call`."""
     names = {
         **namespace,
         **{f"dtype{index}": port.numpy for index, port in enumerate(signature.arguments)},
         "ndarray": np.ndarray,
         "MISSING": MISSING,
         "arrays": (np.ndarray, DeviceArray),
-        "contexts": [],
-        "new_context": quiet_context,
+        "what": f"a call of {signature.entry}",
+        "out_of_memory": out_of_memory,
+        "is_unexplained": is_unexplained,
+        "FuelError": FuelError,
     }
     exec(compile(source, f"<fuel walk of {signature.entry}>", "exec"), names)
     return names["call"]
 
 
-def _state_layout(function: FuncOp, signature: Signature, devices: Devices) -> Layout:
-    """Where the members of a state live."""
+def _state_type(function: FuncOp, signature: Signature, devices: Devices) -> StateType:
+    """Returns the members of a state and where each lives."""
     homes = argument_devices(function, function.body.block)
     places = [devices.at(homes[member.argument]) for member in signature.members]
-    return Layout.of(signature, places, devices.takers)
+    return StateType.of(signature, places, devices.takers)
 
 
-def _state_reports(parts: _Parts, layout: Layout) -> Iterator[StateReport]:
+def _state_reports(parts: _Parts, layout: StateType) -> Iterator[StateReport]:
     for member, device in zip(parts.signature.members, layout.devices, strict=True):
         port = member.port
         yield StateReport(
             name=port.name,
             type=describe(port.dtype.name, port.shape),
-            device=device.target.device.label,
+            device=device.name.label,
             update=parts.route.update(member.argument, member.result),
         )
 
 
-def _report(parts: _Parts, needed: Mapping[str, list[Port]], layout: Layout) -> Report:
+def _report(parts: _Parts, needed: Mapping[str, list[Port]], layout: StateType) -> Report:
     devices, route = parts.devices, [_run_report(parts, run) for run in parts.route.runs]
     return Report(
         entry=parts.signature.entry,
@@ -351,17 +358,20 @@ def _report(parts: _Parts, needed: Mapping[str, list[Port]], layout: Layout) -> 
 
 def _device_reports(devices: Devices) -> Iterator[DeviceReport]:
     for device in devices.present:
-        name = device.target.device
+        name = device.name
         identity = "" if device is devices.host else device.identity
-        yield DeviceReport(str(name), "", identity, name in devices.emulated)
+        yield DeviceReport(str(name), "", identity, name in devices.emulated, _targets(device))
     for absent in devices.absent:
-        yield DeviceReport(str(absent.device), absent.reason)
+        yield DeviceReport(str(absent.what), absent.reason)
+
+
+def _targets(device: Device) -> tuple[str, ...]:
+    return tuple(target.backend.data for target in device.targets)
 
 
 def _run_report(parts: _Parts, name: str) -> RunReport:
     run, lowered = parts.runs[name], parts.lowered[name]
-    launches = len(lowered.launches) if isinstance(lowered, DeviceRun) else 0
-    return RunReport(name, str(run.target), _kernels(run), launches)
+    return RunReport(name, str(run.target), _kernels(run), lowered.launch_count)
 
 
 def _kernels(run: RunOp) -> int:

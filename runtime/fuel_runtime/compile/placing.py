@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from fuel_runtime.call.arguments import Port, Signature
-    from fuel_runtime.devices import Devices
+    from fuel_runtime.devices.present import Devices
 
 Place = Mapping[str, str]
 """A device for each op, value or kernel that is named."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a session asks of the optimiser: the machine, and the options of the pipeline."""
+"""Says what a session asks of the optimiser: the machine, and the options of the pipeline."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from fuel_dialect.attributes import HOST
 from fuel_dialect.context import make_context
 from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import ArgumentError
-from fuel_runtime.devices.topology import is_host_alone, topology_for
+from fuel_dialect.targets.presets import PRESETS
+from fuel_runtime.devices.topology import topology_for
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from fuel_dialect.targets.machine import Topology
-    from fuel_runtime.devices import Devices
+    from fuel_runtime.devices.present import Devices
 
 
 def planned_for(
@@ -31,7 +32,8 @@ def planned_for(
     Raises `FuelPassError` for a preset or a file that is none.
     """
     if topology is None:
-        return HOST if is_host_alone(devices) else topology_for(devices)
+        found = topology_for(devices)
+        return HOST if found is PRESETS[HOST] else found
     if not isinstance(topology, str | PathLike):
         return topology
     from fuel_passes.planning.topology import preset, read

@@ -25,7 +25,9 @@ from fuel_dialect.errors import (
 from fuel_runtime.call.arguments import Signature
 from fuel_runtime.compile.placing import Place, Results, pins, place_results
 from fuel_runtime.compile.planning import Planning, planned_for
-from fuel_runtime.devices import Devices, Emulate, open_devices
+from fuel_runtime.devices.host.cores import usable_cores
+from fuel_runtime.devices.opening import Emulate, open_devices
+from fuel_runtime.devices.present import Devices
 
 if TYPE_CHECKING:
     from fuel_dialect.targets.machine import Topology
@@ -181,13 +183,13 @@ class Session:
 
         from fuel_dialect import dtypes
         from fuel_runtime.devices.arrays import DeviceArray
-        from fuel_runtime.devices.cuda.exchange import is_on_cuda
 
         home = self._devices.at(DeviceAttr.of(device))
         if isinstance(array, DeviceArray):
             return home.receive(array)
-        takers = [taker for taker in self._devices.takers if taker is home and is_on_cuda(array)]
-        given = takers[0].adopt(array) if takers else np.asarray(array)
+        taker = home.taker
+        reads = taker is not None and taker.holds(array)
+        given = taker.adopt(array) if taker is not None and reads else np.asarray(array)
         try:
             dtypes.of(given.dtype)
         except DTypeError as error:
@@ -242,7 +244,7 @@ def find_function(module: ModuleOp, entry: str) -> FuncOp:
 def _thread_count(threads: object) -> int:
     """How many threads to use. Raises `ArgumentError` for what is no sensible number of them."""
     if threads is None:
-        return _cores()
+        return min(usable_cores(), MOST_THREADS)
     if not isinstance(threads, int) or isinstance(threads, bool):
         raise ArgumentError(f"session: threads must be a whole number, got {threads!r}")
     if threads < 1:
@@ -250,13 +252,6 @@ def _thread_count(threads: object) -> int:
     if threads > MOST_THREADS:
         raise ArgumentError(f"session: threads must be {MOST_THREADS} or fewer, got {threads}")
     return threads
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), MOST_THREADS)
-    return min(os.cpu_count() or 1, MOST_THREADS)
 
 
 def _checked(force: object) -> dict[str, int]:

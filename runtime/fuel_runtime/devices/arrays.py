@@ -1,26 +1,53 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Arrays in the memory of a device."""
+"""Represents arrays in the memory of a device."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from fuel_dialect import dtypes
 
 if TYPE_CHECKING:
-    from fuel_runtime.devices.buffers import BufferDevice
-    from fuel_runtime.devices.pool import Lease
+    from fuel_dialect.attributes import DeviceAttr
+    from fuel_runtime.devices.memory_pool import Lease
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
 CPU_OF_DLPACK = (1, 0)
 """What DLPack calls the host."""
 
-CUDA_OF_DLPACK = 2
-"""What DLPack calls CUDA cards, which it numbers."""
+
+class ArrayOwner(Protocol):
+    """Says what an array asks of the device that it lies on."""
+
+    @property
+    def name(self) -> DeviceAttr:
+        """How the device is called."""
+        ...
+
+    @property
+    def dlpack_device(self) -> tuple[int, int] | None:
+        """What DLPack calls the device; None if others cannot read its memory."""
+        ...
+
+    def get(self, array: DeviceArray) -> Array:
+        """Returns a new array of the host with the same elements."""
+        ...
+
+    def copy(self, array: DeviceArray) -> DeviceArray:
+        """Returns another array of the device with the same elements."""
+        ...
+
+    def export(self, array: DeviceArray, stream: Any, max_version: tuple[int, int] | None) -> Any:
+        """Returns a DLPack capsule, if others can read its memory."""
+        ...
+
+    def array_interface(self, array: DeviceArray) -> dict[str, Any] | None:
+        """Returns the `__cuda_array_interface__`; None for an array that has no CUDA address."""
+        ...
 
 
 class DeviceArray:
@@ -34,7 +61,7 @@ class DeviceArray:
     __slots__ = ("__weakref__", "dtype", "lease", "owner", "shape")
 
     def __init__(
-        self, owner: BufferDevice, lease: Lease, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self, owner: ArrayOwner, lease: Lease, shape: tuple[int, ...], dtype: np.dtype[Any]
     ):
         self.owner = owner
         self.lease = lease
@@ -44,7 +71,7 @@ class DeviceArray:
     @property
     def device(self) -> str:
         """Where it lies: `cuda:0`."""
-        return self.owner.target.device.label
+        return self.owner.name.label
 
     @property
     def ndim(self) -> int:
@@ -81,8 +108,7 @@ class DeviceArray:
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        exchange = self.owner.driver.exchange
-        return CPU_OF_DLPACK if exchange is None else (CUDA_OF_DLPACK, exchange.card)
+        return self.owner.dlpack_device or CPU_OF_DLPACK
 
     def __dlpack__(
         self,
@@ -111,16 +137,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        lent = self.owner.lend(self)
-        if lent is None:
+        found = self.owner.array_interface(self)
+        if found is None:
             raise AttributeError(f"an array on {self.device} has no address")
-        # That nobody need wait for a stream is for PyTorch, which would not.
-        self.owner.synchronise()
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (lent.address, True),
-            "strides": None,
-            "stream": None,
-            "version": 3,
-        }
+        return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Devices with memory of their own: what they share, whatever their driver."""
+"""Does what devices with memory of their own share, whatever their driver."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
 from fuel_runtime.devices.arrays import DeviceArray
-from fuel_runtime.devices.pool import Lease, Pool, size_class
-from fuel_runtime.devices.runs import LoadedRun, Recordings, array_bytes
+from fuel_runtime.devices.memory_pool import Lease, Pool, size_class
+from fuel_runtime.devices.recorded import LoadedRun, Recordings, array_bytes
 from fuel_runtime.devices.uploads import Uploads, Weights
 
 if TYPE_CHECKING:
-    from fuel_dialect.attributes import TargetAttr
+    from fuel_dialect.attributes import DeviceAttr
     from fuel_dialect.ops.control import RunOp
     from fuel_lowering.runs.functions import LoweredRun
     from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
-    from fuel_runtime.devices.interface import BoundLaunch, Driver, Lent, Limits
+    from fuel_runtime.devices.exchange import ForeignArray
+    from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,11 +41,12 @@ class BufferDevice:
     One lock guards it. What ends while somebody else holds the lock waits for the next use.
     """
 
-    def __init__(self, target: TargetAttr, driver: Driver, lower: Lower):
-        self.target = target
+    def __init__(self, name: DeviceAttr, driver: Driver, lowerings: Mapping[str, Lower]):
+        self.name = name
+        self.targets = tuple(TargetAttr.of(name, backend) for backend in lowerings)
         self.driver = driver
         self.lock = Lock()
-        self._lower = lower
+        self._lowerings = dict(lowerings)
         self.pool = Pool(driver)
         self._runs: weakref.WeakSet[LoadedRun] = weakref.WeakSet()
         self._workspaces: weakref.WeakSet[Lease] = weakref.WeakSet()
@@ -78,11 +81,11 @@ class BufferDevice:
     # Runs.
 
     def lower(self, run: RunOp, entry: str) -> DeviceRun:
-        """Turn a run into kernels. Raises `LoweringError`."""
-        return self._lower(run, entry)
+        """Turns a run into kernels, as its target does. Raises `LoweringError`."""
+        return self._lowerings[run.target.backend.data](run, entry)
 
     def load(
-        self, lowered: Sequence[LoweredRun | DeviceRun], weights: Mapping[str, Array]
+        self, lowered: Sequence[LoweredRun], weights: Mapping[str, Array]
     ) -> Mapping[str, LoadedRun]:
         """Compile kernels, each once; memory is taken by the first call that needs it."""
         runs = cast("Sequence[DeviceRun]", lowered)
@@ -121,21 +124,20 @@ class BufferDevice:
             return self.put(value)
         if value.owner is self:
             return value
-        if self.reaches(value.owner):
-            return self._fetch(value)
+        if isinstance(value.owner, BufferDevice) and self.reaches(value.owner):
+            return self._fetch(value, value.owner)
         return self.put(value.owner.get(value))
 
     def reaches(self, other: BufferDevice) -> bool:
-        """Whether values come here from another device without passing the host."""
-        return self.driver.exchange is not None and other.driver.exchange is not None
+        """Returns True if values come here from another device without passing the host."""
+        here, there = self.dlpack_device, other.dlpack_device
+        return here is not None and there is not None and here[0] == there[0]
 
-    def _fetch(self, value: DeviceArray) -> DeviceArray:
-        """A copy of a value of another card; both devices are held, always in the same order."""
-        first, second = sorted((self, value.owner), key=id)
+    def _fetch(self, value: DeviceArray, owner: BufferDevice) -> DeviceArray:
+        """Copies a value of another device; both are held, always in the same order."""
+        first, second = sorted((self, owner), key=id)
         with first.lock, second.lock:
-            lent = value.owner.lend(value)
-            assert lent is not None
-            return self._taken_in(lent)
+            return self._taken_in(owner.lend(value))
 
     def put(self, array: Array) -> DeviceArray:
         """A copy of an array of the host."""
@@ -144,49 +146,72 @@ class BufferDevice:
             return DeviceArray(self, self.upload(array), array.shape, array.dtype)
 
     @property
-    def takes_in(self) -> bool:
-        """Whether arrays of other libraries in CUDA memory come here without passing the host."""
-        return self.driver.exchange is not None
+    def taker(self) -> BufferDevice | None:
+        """The device itself if it reads arrays of other libraries where they lie, else None."""
+        return None if self.driver.exchange is None else self
+
+    @property
+    def dlpack_device(self) -> tuple[int, int] | None:
+        """What DLPack calls the device; None if others cannot read its memory."""
+        exchange = self.driver.exchange
+        return None if exchange is None else exchange.dlpack_device
+
+    def holds(self, value: object) -> bool:
+        """Returns True if an object is an array of another library that it can read."""
+        exchange = self.driver.exchange
+        return exchange is not None and exchange.holds(value)
+
+    def is_home_of(self, value: object) -> bool:
+        """Returns True if an object is an array of another library on this very device."""
+        exchange = self.driver.exchange
+        return exchange is not None and exchange.is_home_of(value)
 
     def adopt(self, array: object, dtype: np.dtype[Any] | None = None) -> DeviceArray:
         """
-        A copy of an array of another library, if this device `takes_in`.
+        Copies an array of another library that it `holds`.
 
         `dtype` is what its elements are where they have no name. Raises `ArgumentError`.
         """
         exchange = self.driver.exchange
         assert exchange is not None
         self.check_open()
-        lent = exchange.borrow(array, dtype)
+        foreign = exchange.borrow(array, dtype)
         with self.lock:
-            return self._taken_in(lent)
+            return self._taken_in(foreign)
 
-    def _taken_in(self, lent: Lent) -> DeviceArray:
+    def _taken_in(self, foreign: ForeignArray) -> DeviceArray:
         exchange = self.driver.exchange
         assert exchange is not None
         self.check_open()
-        bytes = array_bytes(lent.shape, lent.dtype)
+        bytes = array_bytes(foreign.shape, foreign.dtype)
         lease = self.take(bytes)
         if bytes:
-            exchange.take_in(lent, lease.memory.handle)
-        return DeviceArray(self, lease, lent.shape, lent.dtype)
+            exchange.take_in(foreign, lease.memory.handle)
+        return DeviceArray(self, lease, foreign.shape, foreign.dtype)
 
-    def lend(self, array: DeviceArray) -> Lent | None:
-        """An array of this device for others to read; None if it has no address."""
+    def lend(self, array: DeviceArray) -> ForeignArray:
+        """Returns an array of this device for others to read."""
         self.check_open()
         exchange, handle = self.driver.exchange, array.lease.memory.handle
-        if exchange is None:
-            return None
+        assert exchange is not None
         return exchange.lend(handle, array.shape, array.dtype, array)
 
     def export(self, array: DeviceArray, stream: Any, max_version: tuple[int, int] | None) -> Any:
-        """A DLPack capsule of an array, if this device `takes_in`."""
+        """Returns a DLPack capsule of an array, if others can read its memory."""
         exchange = self.driver.exchange
         assert exchange is not None
         with self.lock:
-            lent = self.lend(array)
-            assert lent is not None
-            return exchange.export(lent, stream, max_version)
+            return exchange.export(self.lend(array), stream, max_version)
+
+    def array_interface(self, array: DeviceArray) -> dict[str, Any] | None:
+        """Returns the `__cuda_array_interface__` of an array; None if it has no such address."""
+        exchange = self.driver.exchange
+        if exchange is None:
+            return None
+        foreign = self.lend(array)
+        # That nobody need wait for a stream is for PyTorch, which would not.
+        self.synchronise()
+        return dict(exchange.array_interface(foreign))
 
     def get(self, array: DeviceArray) -> Array:
         """A new array of the host with the elements of one of this device."""
@@ -287,12 +312,12 @@ class BufferDevice:
         """Raise `DeviceUnavailable` if the device is closed."""
         if self._is_left_behind:
             raise DeviceUnavailable(
-                f"{self.target.device} was opened before this process was forked, and works only "
+                f"{self.name} was opened before this process was forked, and works only "
                 "in the process that opened it; open it after the fork, or start processes with "
                 "the method 'spawn' of multiprocessing"
             )
         if not self.is_open:
-            raise DeviceUnavailable(f"{self.target.device} is closed")
+            raise DeviceUnavailable(f"{self.name} is closed")
 
     def close(self) -> None:
         """Give up recordings, then memory, then the driver; once."""
@@ -312,7 +337,7 @@ class BufferDevice:
             self.is_open, self._is_left_behind = False, True
 
     def __repr__(self) -> str:
-        return f"<BufferDevice {self.target}: {self.identity}>"
+        return f"<BufferDevice {self.name}: {self.identity}>"
 
 
 _OPEN: weakref.WeakSet[BufferDevice] = weakref.WeakSet()

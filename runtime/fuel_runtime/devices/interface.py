@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What the runtime asks of a device, and what a device with memory of its own asks of its driver.
+Says what the runtime asks of a device, and what a device with memory of its own asks of its driver.
 
 A `Device` is all that the rest of the runtime sees. `BufferDevice` (buffers.py) is the `Device` of
 everything whose memory is not the host's; a `Driver` is what differs between those.
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-    from fuel_dialect.attributes import TargetAttr
+    from fuel_dialect.attributes import DeviceAttr, TargetAttr
     from fuel_dialect.ops.control import RunOp
     from fuel_lowering.runs.functions import LoweredRun
     from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
+    from fuel_runtime.devices.exchange import Exchange
 
     Array = np.ndarray[Any, np.dtype[Any]]
     Lower = Callable[[RunOp, str], DeviceRun]
@@ -35,16 +36,51 @@ class Limits:
     """Whether its kernels run on the cores of the host: "auto" leaves such a device out."""
 
 
+class Taker(Protocol):
+    """A device that arrays of other libraries can come to without passing the host."""
+
+    @property
+    def name(self) -> DeviceAttr:
+        """How the device is called."""
+        ...
+
+    def holds(self, value: object) -> bool:
+        """Returns True if an object is an array in memory that the device can read."""
+        ...
+
+    def is_home_of(self, value: object) -> bool:
+        """Returns True if an object is an array in the memory of this very device."""
+        ...
+
+    def adopt(self, array: object, dtype: np.dtype[Any] | None = None) -> Any:
+        """
+        Returns a copy of an array that it `holds`.
+
+        `dtype` is what its elements are where they have no name. Raises `ArgumentError`.
+        """
+        ...
+
+
 class Device(Protocol):
     """
-    What the runtime asks of a device.
+    Says what the runtime asks of a device.
 
     A value of the host is an ndarray, one of another device a `DeviceArray`.
     """
 
     @property
-    def target(self) -> TargetAttr:
-        """The device and the code generator that serves it."""
+    def name(self) -> DeviceAttr:
+        """How the device is called: `cuda:0`."""
+        ...
+
+    @property
+    def targets(self) -> tuple[TargetAttr, ...]:
+        """The code generators that serve the device, the default first."""
+        ...
+
+    @property
+    def taker(self) -> Taker | None:
+        """The device itself if it reads arrays of other libraries where they lie, else None."""
         ...
 
     @property
@@ -65,12 +101,12 @@ class Device(Protocol):
         """All its memory; None where that is unknown."""
         ...
 
-    def lower(self, run: RunOp, entry: str) -> LoweredRun | DeviceRun:
-        """Turn a run into source text. Raises `LoweringError`."""
+    def lower(self, run: RunOp, entry: str) -> LoweredRun:
+        """Turns a run into source text, by the target that it names. Raises `LoweringError`."""
         ...
 
     def load(
-        self, lowered: Sequence[LoweredRun | DeviceRun], weights: Mapping[str, Array]
+        self, lowered: Sequence[LoweredRun], weights: Mapping[str, Array]
     ) -> Mapping[str, Callable[..., Any]]:
         """
         Make the runs of one executable callable, by the names they define.
@@ -106,61 +142,6 @@ class BoundLaunch:
     byte_offsets: tuple[int, ...]
     scalars: tuple[int, ...]
     grid: tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Lent:
-    """
-    Elements in CUDA memory that belongs to somebody else, until this object goes.
-
-    Who reads them orders the reading after the work that `stream` has by then. Without a stream the
-    elements are there if `is_ready`; if not, they are when their card has nothing left to do. The
-    owner may write to them when the reading is done: in that stream if `is_owners`.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    strides: tuple[int, ...] | None
-    """In bytes; None for row-major."""
-    address: int
-    card: int
-    """The number of the card whose memory it is."""
-    stream: int | None
-    """The handle of a stream, as CUDA has it."""
-    is_ready: bool
-    is_owners: bool
-    keep: Any
-    """What holds the memory."""
-
-
-class Exchange(abc.ABC):
-    """What the driver of a CUDA card can do with memory that others own, or want to see."""
-
-    @property
-    @abc.abstractmethod
-    def card(self) -> int:
-        """The number of the card."""
-
-    @abc.abstractmethod
-    def lend(self, handle: Any, shape: tuple[int, ...], dtype: np.dtype[Any], keep: Any) -> Lent:
-        """Row-major elements at the start of some memory, for others to read."""
-
-    @abc.abstractmethod
-    def borrow(self, array: object, dtype: np.dtype[Any] | None) -> Lent:
-        """
-        An array of another library; `dtype` is what its elements are where they have no name.
-
-        Any thread may ask, at any time: what the library then does may come back to this device.
-        Raises `ArgumentError` for what cannot be read.
-        """
-
-    @abc.abstractmethod
-    def take_in(self, lent: Lent, handle: Any) -> None:
-        """Copy elements, one or more, of this card or another to the start of some memory."""
-
-    @abc.abstractmethod
-    def export(self, lent: Lent, stream: int | None, max_version: tuple[int, int] | None) -> Any:
-        """A DLPack capsule of what was lent. Raises `BufferError` for what DLPack cannot say."""
 
 
 class Driver(abc.ABC):
@@ -248,13 +229,13 @@ class Driver(abc.ABC):
         return True
 
     @property
-    def lowering(self) -> Lower | None:
-        """How runs are lowered, by a driver that knows more of its device than the target does."""
-        return None
+    def lowerings(self) -> Mapping[str, Lower]:
+        """The `lower_run` of targets for which the driver knows more than they do, by name."""
+        return {}
 
     @property
     def exchange(self) -> Exchange | None:
-        """The way to other memory with CUDA addresses, if the device's own has such."""
+        """The way to arrays of other devices and libraries that does not pass the host."""
         return None
 
     def prepare(self, kernels: Sequence[DeviceKernel]) -> None:

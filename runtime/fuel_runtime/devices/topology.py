@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a plan is made for: the devices of a session as a topology."""
+"""Describes the devices of a session as the topology that plans are made for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from fuel_dialect.attributes import HOST
 from fuel_dialect.targets import machine
 from fuel_dialect.targets.machine import (
     PCIE_BYTES_PER_NS,
@@ -18,7 +17,8 @@ from fuel_dialect.targets.machine import (
     both_ways,
 )
 from fuel_dialect.targets.presets import CARDS, PRESETS
-from fuel_runtime.devices import Device, Devices
+from fuel_runtime.devices.interface import Device
+from fuel_runtime.devices.present import Devices
 
 FITTING = ("cpu", "cpu+vulkan")
 """The presets that say nothing of a card in particular."""
@@ -30,17 +30,17 @@ def topology_for(devices: Devices) -> Topology:
 
     Cards that fuel knows have their rates, and devices that tell it their memory.
     """
-    targets = tuple(device.target for device in devices.present)
+    targets = devices.targets
     for name in FITTING:
         if PRESETS[name].targets == targets:
             return PRESETS[name]
-    labels = [target.device.label for target in targets]
+    labels = [device.name.label for device in devices.present]
     assumed = machine.assumed("+".join(labels), targets)
-    memory = {d.target.device.label: d.total_bytes() for d in devices.present}
+    memory = {d.name.label: d.total_bytes() for d in devices.present}
     described = tuple(
         replace(device, memory_bytes=memory.get(device.name)) for device in assumed.devices
     )
-    rates = tuple(r for device in devices.present if (r := _rates(device)) is not None)
+    rates = tuple(rate for device in devices.present for rate in _rates(device))
     links = (*assumed.links, *_between(devices))
     return replace(assumed, devices=described, rates=rates, links=links)
 
@@ -48,18 +48,13 @@ def topology_for(devices: Devices) -> Topology:
 def _between(devices: Devices) -> Iterator[Link]:
     """The direct ways between cards, as fast as those to the host at least."""
     for one, other in combinations(devices.takers, 2):
-        names = one.target.device.label, other.target.device.label
+        names = one.name.label, other.name.label
         yield from both_ways(*names, PCIE_LATENCY_NS, PCIE_BYTES_PER_NS)
 
 
-def is_host_alone(devices: Devices) -> bool:
-    """Whether there is no device but the host."""
-    return all(device.target.device.kind.data == HOST for device in devices.present)
-
-
-def _rates(device: Device) -> Rates | None:
-    """The rates of the card that a device says it is; None if fuel does not know it."""
+def _rates(device: Device) -> Iterator[Rates]:
+    """Yields the rates, for each target, of the card that a device says it is, if fuel knows it."""
     for part, rates in CARDS.items():
         if part in device.identity:
-            return rates(device.target)
-    return None
+            yield rates(device.targets[0])
+            return

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from fuel_runtime.devices.buffers import BufferDevice
-    from fuel_runtime.devices.pool import Lease
+    from fuel_runtime.devices.memory_pool import Lease
+    from fuel_runtime.devices.owner import Owner
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,7 +39,7 @@ Uploads = weakref.WeakValueDictionary[tuple[int, int], Upload]
 class Weights:
     """The weights of one executable on one device; under the device's lock."""
 
-    def __init__(self, device: BufferDevice, arrays: Mapping[str, Array]):
+    def __init__(self, device: Owner, arrays: Mapping[str, Array]):
         self._device = device
         self._arrays = arrays
         self._uploads: dict[str, Upload] = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-How arrays pass between CUDA cards, and between fuel and other libraries, without the host.
+Passes arrays between CUDA cards, and between fuel and other libraries, without the host.
 
 What comes in is copied, once: a run is recorded for the memory of its inputs, which is the same in
 each call as long as it is fuel's own. What goes out is the memory itself.
@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from fuel_dialect.errors import ArgumentError
 from fuel_dialect.layout import row_major_strides
-from fuel_runtime.devices.arrays import CUDA_OF_DLPACK
-from fuel_runtime.devices.interface import Exchange, Lent
+from fuel_runtime.devices.exchange import Exchange
 
-if TYPE_CHECKING:
-    from fuel_runtime.devices.cuda.driver import CudaDriver
+CUDA_OF_DLPACK = 2
+"""What DLPack calls CUDA cards, which it numbers."""
 
 MANAGED_OF_DLPACK = 13
 
@@ -30,6 +29,41 @@ ALREADY_REACHED = 704
 
 BF16_TYPESTR = "<V2"
 """What ml_dtypes, CuPy and PyTorch call bf16, which NumPy has no letter for."""
+
+
+@dataclass(frozen=True)
+class CudaArray:
+    """
+    Elements in CUDA memory that belongs to somebody else, until this object goes.
+
+    Who reads them orders the reading after the work that `stream` has by then. Without a stream the
+    elements are there if `is_ready`; if not, they are when their card has nothing left to do. The
+    owner may write to them when the reading is done: in that stream if `is_owners`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None
+    """In bytes; None for row-major."""
+    address: int
+    card: int
+    """The number of the card whose memory it is."""
+    stream: int | None
+    """The handle of a stream, as CUDA has it."""
+    is_ready: bool
+    is_owners: bool
+    keep: Any
+    """What holds the memory."""
+
+
+class Card(Protocol):
+    """Says what an exchange asks of the driver of its card."""
+
+    cupy: Any
+    card: Any
+    guard: Any
+    """What makes the card the current one, and turns CUDA's errors into those of fuel."""
+    stream: Any
 
 
 def is_on_cuda(value: object) -> bool:
@@ -70,17 +104,17 @@ class Pitched:
     pitch: int
 
 
-def pitched(lent: Lent) -> Pitched:
+def pitched(foreign: CudaArray) -> Pitched:
     """
     Elements as rows that follow one another at one distance.
 
     Raises `ArgumentError` for elements in another order, or further apart inside a row.
     """
-    itemsize = lent.dtype.itemsize
-    plain = tuple(stride * itemsize for stride in row_major_strides(lent.shape))
-    strides = plain if lent.strides is None else lent.strides
+    itemsize = foreign.dtype.itemsize
+    plain = tuple(stride * itemsize for stride in row_major_strides(foreign.shape))
+    strides = plain if foreign.strides is None else foreign.strides
     rows, bytes, pitch = 1, itemsize, itemsize
-    for extent, stride in reversed(list(zip(lent.shape, strides, strict=True))):
+    for extent, stride in reversed(list(zip(foreign.shape, strides, strict=True))):
         if extent == 1:
             continue
         if rows == 1 and stride == bytes:
@@ -100,7 +134,7 @@ def pitched(lent: Lent) -> Pitched:
 class CudaExchange(Exchange):
     """The exchange of one card; `driver` is the driver of it, and all happens in its stream."""
 
-    def __init__(self, driver: CudaDriver):
+    def __init__(self, driver: Card):
         self._driver = driver
         self._cupy = driver.cupy
         self._runtime = driver.cupy.cuda.runtime
@@ -114,12 +148,38 @@ class CudaExchange(Exchange):
         """The number of the card."""
         return self._driver.card.id
 
-    def lend(self, handle: Any, shape: tuple[int, ...], dtype: np.dtype[Any], keep: Any) -> Lent:
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """The card, as DLPack calls it."""
+        return CUDA_OF_DLPACK, self.card
+
+    def holds(self, value: object) -> bool:
+        """Returns True if an object says that it is an array in CUDA memory."""
+        return is_on_cuda(value)
+
+    def is_home_of(self, value: object) -> bool:
+        """Returns True if DLPack says that an array is on this card."""
+        return dlpack_card(value) == self.card
+
+    def array_interface(self, foreign: CudaArray) -> Mapping[str, Any]:
+        """Returns the `__cuda_array_interface__`, read-only, of elements that are there by now."""
+        return {
+            "shape": foreign.shape,
+            "typestr": foreign.dtype.str,
+            "data": (foreign.address, True),
+            "strides": None,
+            "stream": None,
+            "version": 3,
+        }
+
+    def lend(
+        self, handle: Any, shape: tuple[int, ...], dtype: np.dtype[Any], keep: Any
+    ) -> CudaArray:
         """Elements that are there when the stream of the card comes to its end."""
         stream = self._driver.stream.ptr
-        return Lent(shape, dtype, None, handle.address, self.card, stream, False, True, keep)
+        return CudaArray(shape, dtype, None, handle.address, self.card, stream, False, True, keep)
 
-    def borrow(self, array: object, dtype: np.dtype[Any] | None) -> Lent:
+    def borrow(self, array: object, dtype: np.dtype[Any] | None) -> CudaArray:
         """
         An array of another library, by DLPack, else by its `__cuda_array_interface__`.
 
@@ -145,12 +205,12 @@ class CudaExchange(Exchange):
                 f"which is none: {error!r}"
             ) from error
 
-    def _from_dlpack(self, array: object) -> Lent:
+    def _from_dlpack(self, array: object) -> CudaArray:
         """The current stream of the array's card waits for its elements: so the protocol has it."""
         with self._driver.guard, self._arrivals:
             given = self._cupy.from_dlpack(array)
         card = given.data.device_id
-        return Lent(
+        return CudaArray(
             tuple(given.shape),
             np.dtype(given.dtype),
             tuple(given.strides),
@@ -164,7 +224,7 @@ class CudaExchange(Exchange):
 
     def _from_interface(
         self, array: object, interface: Mapping[str, Any], dtype: np.dtype[Any] | None
-    ) -> Lent:
+    ) -> CudaArray:
         shape = tuple(int(extent) for extent in interface["shape"])
         strides, stream = interface.get("strides"), interface.get("stream")
         if interface.get("mask") is not None:
@@ -175,7 +235,7 @@ class CudaExchange(Exchange):
                 "__cuda_array_interface__ has 1 for the default stream and 2 for that of the thread"
             )
         address = int(interface["data"][0])
-        return Lent(
+        return CudaArray(
             shape,
             _dtype_of(interface["typestr"], dtype),
             None if strides is None else tuple(int(stride) for stride in strides),
@@ -193,56 +253,58 @@ class CudaExchange(Exchange):
             raise ArgumentError(f"an array on a device is at {address:#x}, which CUDA knows not of")
         return facts.device if facts.type == self._runtime.memoryTypeDevice else self.card
 
-    def take_in(self, lent: Lent, handle: Any) -> None:
+    def take_in(self, foreign: CudaArray, handle: Any) -> None:
         """
         Copy elements in the stream of the card.
 
         When this returns, the owner can write over them: his stream does so after the copy, and
         where his stream is not known, the copy is waited for.
         """
-        rows, driver = pitched(lent), self._driver
+        rows, driver = pitched(foreign), self._driver
         with driver.guard:
-            self._wait_for(lent)
-            self._copy(lent, rows, handle.address)
+            self._wait_for(foreign)
+            self._copy(foreign, rows, handle.address)
             done = self._cupy.cuda.Event(disable_timing=True)
             done.record(driver.stream)
-            if not lent.is_owners:
+            if not foreign.is_owners:
                 done.synchronize()
                 return
-            with self._cupy.cuda.Device(lent.card):
-                self._runtime.streamWaitEvent(lent.stream, done.ptr)
+            with self._cupy.cuda.Device(foreign.card):
+                self._runtime.streamWaitEvent(foreign.stream, done.ptr)
 
-    def _wait_for(self, lent: Lent) -> None:
+    def _wait_for(self, foreign: CudaArray) -> None:
         driver = self._driver
-        if lent.is_ready:
+        if foreign.is_ready:
             return
-        with self._cupy.cuda.Device(lent.card):
-            if lent.stream is None:
+        with self._cupy.cuda.Device(foreign.card):
+            if foreign.stream is None:
                 self._runtime.deviceSynchronize()
                 return
             made = self._cupy.cuda.Event(disable_timing=True)
-            self._runtime.eventRecord(made.ptr, lent.stream)
+            self._runtime.eventRecord(made.ptr, foreign.stream)
         driver.stream.wait_event(made)
 
-    def _copy(self, lent: Lent, rows: Pitched, to: int) -> None:
+    def _copy(self, foreign: CudaArray, rows: Pitched, to: int) -> None:
         runtime, stream = self._runtime, self._driver.stream.ptr
-        if lent.card != self.card:
-            self._reach(lent.card)
+        if foreign.card != self.card:
+            self._reach(foreign.card)
         if rows.rows > 1:
             runtime.memcpy2DAsync(
                 to,
                 rows.bytes,
-                lent.address,
+                foreign.address,
                 rows.pitch,
                 rows.bytes,
                 rows.rows,
                 runtime.memcpyDefault,
                 stream,
             )
-        elif lent.card == self.card:
-            runtime.memcpyAsync(to, lent.address, rows.bytes, runtime.memcpyDefault, stream)
+        elif foreign.card == self.card:
+            runtime.memcpyAsync(to, foreign.address, rows.bytes, runtime.memcpyDefault, stream)
         else:
-            runtime.memcpyPeerAsync(to, self.card, lent.address, lent.card, rows.bytes, stream)
+            runtime.memcpyPeerAsync(
+                to, self.card, foreign.address, foreign.card, rows.bytes, stream
+            )
 
     def _reach(self, card: int) -> None:
         """Let the cards reach each other directly, where they can; else CUDA goes by the host."""
@@ -257,16 +319,21 @@ class CudaExchange(Exchange):
             if getattr(error, "status", None) != ALREADY_REACHED:
                 raise
 
-    def export(self, lent: Lent, stream: int | None, max_version: tuple[int, int] | None) -> Any:
+    def export(
+        self, foreign: CudaArray, stream: int | None, max_version: tuple[int, int] | None
+    ) -> Any:
         """A capsule, made by CuPy, which lets the other stream wait for that of the card."""
         cupy, driver = self._cupy, self._driver
         memory = cupy.cuda.UnownedMemory(
-            lent.address, prod(lent.shape) * lent.dtype.itemsize, lent.keep, lent.card
+            foreign.address,
+            prod(foreign.shape) * foreign.dtype.itemsize,
+            foreign.keep,
+            foreign.card,
         )
         with driver.guard, driver.stream:
             try:
                 pointer = cupy.cuda.MemoryPointer(memory, 0)
-                return cupy.ndarray(lent.shape, lent.dtype, pointer).__dlpack__(
+                return cupy.ndarray(foreign.shape, foreign.dtype, pointer).__dlpack__(
                     stream=stream, max_version=max_version
                 )
             except (TypeError, ValueError) as error:

@@ -1,41 +1,39 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The host: runs are NumPy functions on a thread pool, values are ndarrays."""
+"""The host as a device: its values are ndarrays, and the runs of its targets load themselves."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from fuel_dialect.attributes import HOST, TargetAttr
+from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
+from fuel_dialect.targets.registry import named
+from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.interface import Limits
 
 if TYPE_CHECKING:
     import numpy as np
 
     from fuel_dialect.ops.control import RunOp
-    from fuel_lowering.numpy.support import Pool
-    from fuel_lowering.runs.functions import LoweredRun
-    from fuel_lowering.runs.launches import DeviceRun
+    from fuel_dialect.targets.description import TargetDescription
+    from fuel_lowering.runs.functions import HostRun, LoweredRun
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
-TARGET = TargetAttr.of(HOST, "numpy")
 
-
-class Cpu:
-    """The CPU; its threads are started by the first program that is loaded."""
+class Host:
+    """The CPU, with some targets; none where a session did not ask for runs on it."""
 
     limits = Limits(on_host_cores=True)
+    taker = None
+    """Its values are in the host's memory, where other libraries read them anyhow."""
 
-    def __init__(self, threads: int):
+    def __init__(self, threads: int, descriptions: Sequence[TargetDescription]):
+        self.name = DeviceAttr.of(HOST)
         self._threads = threads
-
-    @property
-    def target(self) -> TargetAttr:
-        """The NumPy target."""
-        return TARGET
+        self._descriptions = {each.name: each for each in descriptions}
+        self.targets = tuple(TargetAttr.of(self.name, name) for name in self._descriptions)
 
     @property
     def identity(self) -> str:
@@ -43,41 +41,31 @@ class Cpu:
         return f"{platform.machine()}, {self._threads} threads"
 
     def free_bytes(self) -> int | None:
-        """Unknown: what the operating system can still give is not measured."""
+        """Returns None: what the operating system can still give is not measured."""
         return None
 
     def total_bytes(self) -> int | None:
-        """Unknown, like what is free."""
+        """Returns None, as for what is free."""
         return None
 
-    @cached_property
-    def _pool(self) -> Pool:
-        from fuel_lowering.numpy.support import Pool
-
-        return Pool(self._threads)
-
-    def lower(self, run: RunOp, entry: str) -> LoweredRun:
-        """Turn a run into the text of a Python function."""
-        from fuel_lowering.numpy.lower import lower_run
-
-        return lower_run(run, entry)
+    def lower(self, run: RunOp, entry: str) -> HostRun:
+        """Turns a run into text, as its target does."""
+        description = self._descriptions[run.target.backend.data]
+        return cast("HostRun", named(description.lowering)(run, entry))
 
     def load(
-        self, lowered: Sequence[LoweredRun | DeviceRun], weights: Mapping[str, Array]
+        self, lowered: Sequence[LoweredRun], weights: Mapping[str, Array]
     ) -> Mapping[str, Callable[..., Any]]:
-        """Execute the text of lowered runs, once."""
-        from fuel_lowering.numpy.lower import load
-
-        return load(cast("Sequence[LoweredRun]", lowered), weights, self._pool)
+        """Lets each run load itself."""
+        runs = cast("Sequence[HostRun]", lowered)
+        return {run.entry: run.load(weights, self._threads) for run in runs}
 
     def receive(self, value: Any) -> Array:
-        """An array of the host as it is; one of another device is brought."""
-        from fuel_runtime.devices.arrays import DeviceArray
-
+        """Returns an array of the host as it is, and brings one of another device."""
         return value.owner.get(value) if isinstance(value, DeviceArray) else value
 
     def synchronise(self) -> None:
-        """Nothing: a run has ended when its function returns."""
+        """Does nothing: a run has ended when its function returns."""
 
     def close(self) -> None:
-        """Nothing: what it holds are objects of Python."""
+        """Does nothing: what it holds are objects of Python."""

@@ -10,7 +10,7 @@ them without a word, and another one crash.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
@@ -228,9 +228,9 @@ class VulkanDriver(Driver):
     # Launches.
 
     @property
-    def lowering(self) -> Lower:
-        """Shaders that fit this kind of device."""
-        return self._lower
+    def lowerings(self) -> Mapping[str, Lower]:
+        """The target `kompute`, with shaders that fit this type of device."""
+        return {"kompute": self._lower}
 
     def _lower(self, run: RunOp, entry: str) -> DeviceRun:
         return lower_run(run, entry, "cpu" if self.facts.on_host_cores else "gpu")

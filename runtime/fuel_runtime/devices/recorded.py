@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Runs on a device: bound to memory, recorded, replayed.
+Binds runs of a device to memory, records and replays them.
 
 A recording holds the memory of inputs and results. Calls that come with other memory make other
 recordings; the newest `MOST_RECORDINGS` are kept.
@@ -18,13 +18,13 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import IndexOutOfRange, LoweringError
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.interface import BoundLaunch
-from fuel_runtime.devices.pool import size_class
+from fuel_runtime.devices.memory_pool import size_class
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.base import AnyTensor
     from fuel_lowering.runs.launches import DeviceKernel, DeviceRun, Launch, Parameter
-    from fuel_runtime.devices.buffers import BufferDevice
-    from fuel_runtime.devices.pool import Lease
+    from fuel_runtime.devices.memory_pool import Lease
+    from fuel_runtime.devices.owner import Owner
     from fuel_runtime.devices.uploads import Weights
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,7 +44,7 @@ class LoadedRun:
 
     def __init__(
         self,
-        device: BufferDevice,
+        device: Owner,
         run: DeviceRun,
         kernels: Mapping[DeviceKernel, Any],
         weights: Weights,
@@ -106,8 +106,7 @@ class LoadedRun:
         number = int(word.view("<i4")[0])
         if number:
             raise IndexOutOfRange(
-                f"{self._run.checks[number - 1]}: an index is out of range "
-                f"(on {self._device.target.device})"
+                f"{self._run.checks[number - 1]}: an index is out of range (on {self._device.name})"
             )
 
     def _record(
@@ -184,7 +183,7 @@ def _itemsize(parameter: Parameter) -> int:
     return dtypes.BY_NAME[parameter.dtype].itemsize
 
 
-def _check_sizes(device: BufferDevice, run: DeviceRun) -> None:
+def _check_sizes(device: Owner, run: DeviceRun) -> None:
     """Raise `LoweringError` if a buffer is larger than the device can give to a kernel."""
     most = device.limits.largest_buffer_bytes
     if most is None:
@@ -194,5 +193,5 @@ def _check_sizes(device: BufferDevice, run: DeviceRun) -> None:
             raise LoweringError(
                 f"{run.entry}: {buffer.role} {buffer.key or buffer.index} is {buffer.elements} "
                 f"elements of {buffer.dtype}, {buffer.bytes:,} bytes; a kernel on "
-                f"{device.target.device} can be given {most:,}"
+                f"{device.name} can be given {most:,}"
             )

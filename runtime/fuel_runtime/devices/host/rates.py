@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What the host does in a nanosecond, by element type, measured with the kernels that are priced.
+Measures what the host does in a nanosecond, by element type, with the kernels that are priced.
 
 Each rate comes from compiled programs, so that what they do with an element type counts: f16 that
 is widened to f32, integer products that no BLAS makes.

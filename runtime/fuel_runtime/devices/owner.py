@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Says what runs and weights ask of the device that holds their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fuel_runtime.devices.arrays import ArrayOwner
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
+    from fuel_runtime.devices.memory_pool import Lease, Pool
+
+
+class Owner(ArrayOwner, Protocol):
+    """A device with memory of its own; everything here happens under its `lock`."""
+
+    lock: Lock
+    driver: Driver
+    pool: Pool
+    is_open: bool
+    uploads: Any
+    """The arrays of the host that are on the device, by address and bytes."""
+
+    @property
+    def limits(self) -> Limits:
+        """What the device cannot do."""
+        ...
+
+    def check_open(self) -> None:
+        """Raises `DeviceUnavailable` if the device is closed."""
+        ...
+
+    def take(self, bytes: int) -> Lease:
+        """Returns memory for so many bytes. Raises `OutOfMemory`."""
+        ...
+
+    def allocate(self, size: int) -> Lease:
+        """Returns new memory of a size class. Raises `OutOfMemory`."""
+        ...
+
+    def upload(self, array: np.ndarray[Any, Any]) -> Lease:
+        """Returns memory with the elements of an array of the host."""
+        ...
+
+    def workspace(self, sizes: Mapping[int, int]) -> dict[int, Lease]:
+        """Returns memory for the temporaries of a run, by key."""
+        ...
+
+    def record(self, launches: Sequence[BoundLaunch]) -> Any:
+        """Records launches."""
+        ...
+
+    def dispose(self, recordings: dict[tuple[int, ...], Any]) -> None:
+        """Gives recordings up of a run that is gone."""
+        ...
