@@ -12,9 +12,12 @@ DEV := $(VENV)/.dev
 BENCH := $(VENV)/.bench
 KOMPUTE := $(VENV)/.kompute
 
-unexport PYTHONPATH PYTHONHOME
+# Bytecode is written: each of some thousand starts of Python would compile fuel again.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
+endif
 
 # $(call step,name,command): a line before, a line with the time after; stops at a failure.
 define step
@@ -32,7 +35,16 @@ demo: $(CORE)  ## install the core in .venv; optimise and run everything in exam
 	$(call step,examples,$(BIN)/python examples/run_all.py)
 
 .PHONY: test
-test: check types unit filecheck  ## lint, types, pytest and lit: what CI runs
+test: check side-by-side unit filecheck  ## lint, types, pytest and lit: every kind of check, in minutes
+	@echo 'make test: all is well; make test-all runs what pytest left out above'
+
+.PHONY: test-all
+test-all: test rest  ## make test, then the tests marked slow, and more examples of each property
+
+# Neither of the two keeps two cores busy.
+.PHONY: side-by-side
+side-by-side: $(DEV)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target SIDE_BY_SIDE=1 types $(KOMPUTE)
 
 .PHONY: check
 check: $(DEV)  ## ruff: lint and format
@@ -53,9 +65,15 @@ $(KOMPUTE): $(DEV)
 	@.ci/kompute $(VENV) || echo 'kompute: the tests that need Vulkan are skipped'
 	@touch $@
 
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+
 .PHONY: unit
-unit: $(DEV) $(KOMPUTE)  ## pytest; warnings are errors
-	$(call step,pytest,$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup)
+unit: $(DEV) $(KOMPUTE)  ## pytest but for the tests marked slow; warnings are errors
+	$(call step,pytest,HYPOTHESIS_PROFILE=quick $(PYTEST) -m 'not slow')
+
+.PHONY: rest
+rest: $(DEV) $(KOMPUTE)  ## what unit left out: tests marked slow, and properties at length
+	$(call step,pytest for what is slow,HYPOTHESIS_PROFILE=long $(PYTEST) -m 'slow or hypothesis')
 
 .PHONY: filecheck
 filecheck: $(DEV)  ## lit on filecheck/
@@ -98,9 +116,9 @@ $(CORE): pyproject.toml | $(BIN)/python
 	$(call step,pip install fuel,$(BIN)/python -m pip install -q -e .)
 	@touch $@
 
-$(DEV): $(CORE)
-	$(call step,pip install the dev extra,$(BIN)/python -m pip install -q -e '.[dev]')
-	@touch $@
+$(DEV): pyproject.toml | $(BIN)/python
+	$(call step,pip install fuel and the dev extra,$(BIN)/python -m pip install -q -e '.[dev]')
+	@touch $(CORE) $@
 
 $(BENCH): $(DEV)
 	$(call step,pip install the bench extra,$(BIN)/python -m pip install -q -e '.[bench]')

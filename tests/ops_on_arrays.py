@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from xdsl.dialects.builtin import FloatAttr, StringAttr, f64
 from xdsl.ir import Attribute
 from xdsl.utils.test_value import create_ssa_value
 
+from effort import USUAL, examples
 from fuel_dialect import dtypes
 from fuel_dialect.dialect import OPS
 from fuel_dialect.interpreter.evaluate import evaluate_op
@@ -22,8 +22,7 @@ from fuel_dialect.ops.shape import int_array
 from fuel_dialect.reference.precision import Array
 from op_modules import type_of
 
-assert settings.default is not None
-few = settings(max_examples=max(settings.default.max_examples // 8, 1))
+few = examples(USUAL // 8)
 """For tests that run once for each of many ops and dtypes, on arrays of many elements."""
 
 BY_MNEMONIC = {op.name.removeprefix("fuel."): op for op in OPS}

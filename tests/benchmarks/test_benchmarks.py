@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from effort import SLOW
+
+pytestmark = pytest.mark.xdist_group("benchmarks")  # one worker, so that they are run once
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 MACHINE_PATHS = ("/" + "work", "/" + "root", "/" + "home", "/" + "tmp")
 
@@ -79,7 +83,7 @@ def test_the_plan_of_a_decoder_is_measured_pass_by_pass(tmp_path: Path) -> None:
     (workload,) = content["workloads"]
     whole, *passes = workload["seconds"]
     assert whole == "fuel-optimize"
-    assert passes[0] == " 1 fuel-strip-plan"
+    assert passes[0] == " 1 fuel-pin-ops"
     assert passes[-1] == f"{len(passes):2} fuel-reuse-buffers"
     assert {"fuel-plan", "fuel-fork-placements"} <= {name.split()[-1] for name in passes}
     assert "a decoder of 24 layers, 970 ops" in workload["title"]
@@ -102,6 +106,7 @@ def test_an_unknown_workload_is_refused() -> None:
     assert "invalid choice: 'nothing'" in done.stderr
 
 
+@SLOW
 @pytest.mark.needs_vulkan
 def test_shaders_and_replays_are_measured_on_vulkan(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"

@@ -30,6 +30,7 @@ from isolated import Failed, Isolated, Lost, one_line
 from outcomes import Allowed, Outcome, compared
 
 import faulty
+from effort import SLOW
 from fuel_dialect import knobs
 from fuel_dialect.attributes import DeviceAttr
 from fuel_lowering.runs.launches import DeviceKernel
@@ -61,6 +62,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
     return done.stdout, out.read_text(), done.stderr
 
 
+def dry_run(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test of the dry run: it is slow, and one worker makes it for all of them."""
+    return pytest.mark.xdist_group("cuda_check")(SLOW(test))
+
+
+@dry_run
 def test_a_dry_run_goes_through_every_section(finished: tuple[str, str, str]) -> None:
     printed, text, progress = finished
     content = json.loads(text)
@@ -80,6 +87,7 @@ def test_a_dry_run_goes_through_every_section(finished: tuple[str, str, str]) ->
         assert f"\n{name} " in printed
 
 
+@dry_run
 def test_what_a_dry_run_skips_is_listed_with_the_reason(finished: tuple[str, str, str]) -> None:
     printed, text, _ = finished
     skipped = json.loads(text)["skipped"]
@@ -92,6 +100,7 @@ def test_what_a_dry_run_skips_is_listed_with_the_reason(finished: tuple[str, str
         assert name in printed
 
 
+@dry_run
 def test_the_file_names_no_place_or_machine(finished: tuple[str, str, str]) -> None:
     _, text, _ = finished
     assert [mark for mark in MACHINE_PATHS if mark in text] == []

@@ -7,10 +7,11 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
+from effort import examples
 from fuel_dialect.errors import ShapeError
 from fuel_dialect.interpreter.evaluate import evaluate_op
 from fuel_dialect.layout import Layout, broadcast_shapes, row_major_strides
@@ -56,7 +57,7 @@ def view(draw: st.DrawFn, shape: tuple[int, ...]) -> FuelOp:
     return make(kind, x, dim=dim, start=start, length=length)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_any_chain_of_views_is_numpys(data: st.DataObject):
     shape = data.draw(shapes())

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.printer import Printer
 
+from effort import examples
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import ArmAttr, BytesAttr, DeviceAttr, TargetAttr
 from fuel_dialect.context import make_context, parse_module
@@ -176,7 +177,7 @@ def test_prices_are_capped():
 CONTROL = Path(__file__).parents[2] / "filecheck" / "dialect" / "control_ops.mlir"
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(names=st.lists(st.sampled_from([None, "a", "b", "a_1"]), min_size=1, max_size=9))
 def test_regions_read_back_whatever_their_values_are_called(names: list[str | None]):
     module = parse_module(CONTROL.read_text(), context=CONTEXT)

@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from effort import SLOW, slow_but
 from fuel_dialect import dtypes
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.interpreter.evaluate import evaluate
@@ -287,7 +288,10 @@ def test_the_results_are_those_of_plain_numpy(path: Path, tmp_path: Path) -> Non
         np.testing.assert_allclose(result, exact, rtol=RTOL, atol=ATOL)
 
 
-@pytest.mark.parametrize("script", ["mlp.py", "gated_recurrent_cell.py", "kv_cache.py"])
+SCRIPTS = ["mlp.py", "gated_recurrent_cell.py", "kv_cache.py"]
+
+
+@pytest.mark.parametrize("script", slow_but(SCRIPTS, ["kv_cache.py"]))
 def test_the_python_example_runs(script: str) -> None:
     command = [sys.executable, "-W", "error", str(EXAMPLES / script)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -295,6 +299,7 @@ def test_the_python_example_runs(script: str) -> None:
     assert "largest difference from plain NumPy" in done.stdout
 
 
+@SLOW
 def test_run_all_reports_every_example() -> None:
     command = [sys.executable, "-W", "error", str(EXAMPLES / "run_all.py")]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region
@@ -19,6 +19,7 @@ from xdsl.utils.test_value import create_ssa_value
 
 import run_ops
 from agreement import main
+from effort import examples
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context, parse_module
@@ -403,7 +404,7 @@ def test_an_index_out_of_range_names_the_op():
 
 
 @needs_vulkan
-@settings(max_examples=8)
+@examples(8)
 @given(programs())
 def test_random_programs_equal_the_reference(program: Program):
     """All runs that hold only what the target declares."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from effort import SLOW, slow_but
 from fuel_dialect import dtypes
 from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.ops import elementwise, indexing
@@ -20,7 +21,7 @@ from fuel_dialect.reference.precision import Array
 from fuel_lowering.numpy import tiles
 from fuel_lowering.numpy.lower import lower_run
 from op_modules import module_of, op_of, tolerance, types_of
-from op_samples import CASES, COMPUTING, Sample, samples_of
+from op_samples import COMPUTING, Sample, samples_of
 from run_ops import Loaded, check_results, runs_of, strided
 
 
@@ -30,7 +31,17 @@ def lowered(op: type[FuelOp], sample: Sample) -> tuple[Any, Loaded]:
     return module, Loaded(lower_run(run, "main_0"))
 
 
-@pytest.mark.parametrize(("op", "dtype"), CASES, ids=[f"{o.mnemonic()}-{d}" for o, d in CASES])
+EACH = [
+    pytest.param(op, dtype, id=f"{op.mnemonic()}-{dtype}", marks=() if quick else SLOW)
+    for op in COMPUTING
+    for names in (samples_of(op)[1],)
+    for dtype in names
+    for quick in (dtype in (names[-1], names[COMPUTING.index(op) % len(names)]),)
+]
+"""Each op and element type. The quick ones: the last of each op, which is a float, and in turn."""
+
+
+@pytest.mark.parametrize(("op", "dtype"), EACH)
 def test_an_op_alone_equals_the_reference(op: type[FuelOp], dtype: str):
     samples, _ = samples_of(op)
     for sample in samples(op, dtype):
@@ -44,7 +55,7 @@ def test_an_op_alone_equals_the_reference(op: type[FuelOp], dtype: str):
                 np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), *allowed)
 
 
-@pytest.mark.parametrize("tile", [1, 5, 12])
+@pytest.mark.parametrize("tile", slow_but([1, 5, 12], [5]))
 @pytest.mark.parametrize("op", COMPUTING, ids=lambda op: op.mnemonic())
 def test_an_op_cut_into_small_tiles(op: type[FuelOp], tile: int, monkeypatch: pytest.MonkeyPatch):
     samples, names = samples_of(op)

@@ -18,7 +18,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from make_weights import weights_of
 from xdsl.dialects.builtin import ModuleOp
@@ -27,6 +27,7 @@ from xdsl.dialects.func import FuncOp
 import fuel_dialect as fuel
 from agreement import assert_close as assert_results_close
 from agreement import main
+from effort import SLOW, examples, slow_but
 from fuel_dialect import dtypes
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import IndexOutOfRange
@@ -49,7 +50,7 @@ MARKS = {"kompute": [pytest.mark.needs_vulkan]}
 TARGETS = [pytest.param(name, marks=MARKS.get(name, [])) for name in sorted(LAUNCHERS)]
 SOURCES = Path(__file__).parent / "runs"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-some = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+some = examples(15, suppress_health_check=[HealthCheck.too_slow])
 
 each_target = pytest.mark.parametrize("target", TARGETS)
 
@@ -96,6 +97,22 @@ def _spelled(match: re.Match[str]) -> str:
 # Ops.
 
 
+def quick_dtype(op: type[FuelOp], target: str) -> str:
+    """Chooses one element type that a target has, in turn for the ops, for `make test`."""
+    names = [name for name in samples_of(op)[1] if name in declared(target)]
+    return names[COMPUTING.index(op) % len(names)]
+
+
+OPS = [
+    pytest.param(
+        op, quick, id=f"{op.mnemonic()}-{'one' if quick else 'others'}", marks=() if quick else SLOW
+    )
+    for op in COMPUTING
+    for quick in (True, False)
+]
+"""Each op, with its quick element type and with all others."""
+
+
 def few_samples(op: type[FuelOp], dtype: str, target: str) -> list[Sample]:
     """The first, a middle and the last of the small samples of types that the target has."""
     names = declared(target)
@@ -112,11 +129,14 @@ def run_sample(target: str, op: type[FuelOp], sample: Sample) -> None:
 
 
 @each_target
-@pytest.mark.parametrize("op", COMPUTING, ids=lambda op: op.mnemonic())
-def test_an_op_in_every_element_type_equals_the_reference(op: type[FuelOp], target: str):
+@pytest.mark.parametrize(("op", "quick"), OPS)
+def test_an_op_in_every_element_type_equals_the_reference(
+    op: type[FuelOp], quick: bool, target: str
+):
     for dtype in samples_of(op)[1]:
-        for sample in few_samples(op, dtype, target):
-            run_sample(target, op, sample)
+        if (dtype == quick_dtype(op, target)) == quick:
+            for sample in few_samples(op, dtype, target):
+                run_sample(target, op, sample)
 
 
 @each_target
@@ -150,7 +170,7 @@ EXACT = ("neg", "abs", "sign", "relu", "step", "floor", "sqr", "recip")
 
 @each_target
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
-@settings(max_examples=10)
+@examples(10)
 @given(data=st.data())
 def test_any_bits_of_floats(target: str, dtype: str, data: st.DataObject):
     """NaN, infinities, both zeros and subnormals come out as the reference says, bit for bit."""
@@ -461,7 +481,7 @@ def donated(op: str, dtype: str, last: int) -> ModuleOp:
 
 @each_target
 @pytest.mark.parametrize("op", WRITES)
-@pytest.mark.parametrize("last", [1, 3, 4])
+@pytest.mark.parametrize("last", slow_but([1, 3, 4], [3]))
 def test_a_write_into_a_donated_array_touches_what_is_written_alone(
     op: str, last: int, target: str
 ):
@@ -714,8 +734,14 @@ def example(path: Path) -> ModuleOp:
     return parse_module(text.replace("length 128", "length 5") if old == "128x" else text)
 
 
+QUICK = {"kv_cache", "mlp", "nested_branch"}
+"""The examples with the fewest kernels."""
+
+
 @each_target
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.mlir")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", slow_but(sorted(EXAMPLES.glob("*.mlir")), QUICK, lambda p: p.stem), ids=lambda p: p.stem
+)
 def test_an_example_runs_wholly_on_the_target(path: Path, target: str):
     module = example(path)
     check(target, module, arguments_of(module), (1e-4, 1e-5), weights_of(module))

@@ -12,6 +12,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import main
+from effort import SLOW, slow_but
 from fake_cubin import entry_of
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import LoweringError
@@ -22,7 +23,7 @@ from fuel_lowering.triton.language import RESERVED
 from fuel_lowering.triton.lower import lower_run
 from fuel_passes.pipeline import OptimizePass, Variants
 from op_modules import module_of, op_of, types_of
-from op_samples import COMPUTING, samples_of
+from op_samples import COMPUTING, SAMPLES, samples_of
 from run_ops import runs_of
 
 SOURCES = Path(__file__).parent / "runs"
@@ -63,8 +64,19 @@ def check_compiles(found: Sequence[DeviceKernel], capability: int) -> None:
         assert entry.threads == compiled.threads
 
 
-@pytest.mark.parametrize("capability", [80, 90])
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+QUICK_FILES = {("products", 80), ("rows", 90), ("tiles", 90), ("cell", 80), ("columns", 90)}
+"""One file for each form of kernel, for one of the architectures."""
+
+
+@pytest.mark.parametrize(
+    ("path", "capability"),
+    [
+        pytest.param(path, capability, id=f"{path.stem}-{capability}", marks=marks)
+        for path in FILES
+        for capability in (80, 90)
+        for marks in (() if (path.stem, capability) in QUICK_FILES else SLOW,)
+    ],
+)
 def test_all_kernels_of_a_file_compile(path: Path, capability: int):
     runs = lowered(parse_module(path.read_text()), variants="keep")
     check_compiles([kernel for run in runs for kernel in run.kernels], capability)
@@ -74,7 +86,16 @@ WIDELY = {"add", "cast", "sum_dim", "argmax_dim", "matmul", "index_select"}
 """Ops whose kernels differ most by element type: they are compiled in all of them."""
 
 
-@pytest.mark.parametrize("op", COMPUTING, ids=lambda op: op.mnemonic())
+QUICK_OPS = {
+    next(op.mnemonic() for op in COMPUTING if samples_of(op)[0] is samples)
+    for _, samples, _ in SAMPLES
+}
+"""The first op of each kind."""
+
+
+@pytest.mark.parametrize(
+    "op", slow_but(COMPUTING, QUICK_OPS, lambda op: op.mnemonic()), ids=lambda op: op.mnemonic()
+)
 def test_a_kernel_of_each_op_compiles(op: Any):
     samples, names = samples_of(op)
     names = [name for name in names if not name.startswith("f8")]

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import assert_close
+from effort import examples
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.interpreter.evaluate import evaluate
@@ -91,7 +92,7 @@ def test_a_value_is_written_out_once(kinds: tuple[str, ...], written: list[str])
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-4)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(programs())
 def test_no_kernel_is_left_with_what_it_cannot_read(program: Program) -> None:
     topology = packed(*KINDS)
@@ -107,7 +108,7 @@ def test_no_kernel_is_left_with_what_it_cannot_read(program: Program) -> None:
     assert str(module) == once
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(programs())
 def test_strip_plan_gives_the_views_back(program: Program) -> None:
     plain, written = program.module.clone(), stamped(program.module.clone(), packed(*KINDS))

@@ -7,10 +7,11 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import assert_close, main, run
+from effort import examples
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.interpreter.evaluate import evaluate
@@ -87,7 +88,7 @@ def test_a_kernel_whose_library_calls_are_cheaper_becomes_them(topology: str):
         assert str(module) == str(source)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(programs())
 def test_programs_that_are_all_library_calls_compute_the_same(program: Program):
     module = program.module.clone()
@@ -291,7 +292,7 @@ def test_what_has_no_price_never_wins_but_serves_where_it_is_wanted():
         assert [str(k.target) for k in kernels(module)] == ["vulkan:0/kompute"]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(programs())
 def test_by_the_model_no_library_call_is_cheaper_than_a_tiled_loop(program: Program):
     """So that plans change where something was measured, and nowhere else."""

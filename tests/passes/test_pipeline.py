@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.traits import IsTerminator
@@ -16,6 +16,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.utils.arg_spec import parse_pipeline
 
 from agreement import assert_close, decisions, main, run
+from effort import examples
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError
@@ -35,7 +36,7 @@ OPTIONS = [
 ]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(programs(), st.sampled_from(OPTIONS), st.data())
 def test_optimised_and_not_agree_on_any_route(
     program: Program, pipeline: OptimizePass, data: st.DataObject
@@ -49,7 +50,7 @@ def test_optimised_and_not_agree_on_any_route(
     assert_close(run(program, route, optimised), run(program, kept))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(programs(), st.sampled_from(OPTIONS))
 def test_twice_is_once(program: Program, pipeline: OptimizePass) -> None:
     module = program.module.clone()
@@ -62,7 +63,7 @@ def test_twice_is_once(program: Program, pipeline: OptimizePass) -> None:
     assert str(again) == once
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(programs(), st.sampled_from(OPTIONS))
 def test_the_result_is_runs_branches_transfers_and_leaves(
     program: Program, pipeline: OptimizePass
@@ -96,7 +97,7 @@ def check_kernel(kernel: KernelOp) -> None:
     assert len(scans) == (kernel.kind.data == "scan")
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(programs())
 def test_stock_passes_keep_every_arm_and_its_ops(program: Program) -> None:
     module = program.module.clone()
@@ -120,7 +121,7 @@ def arm_contents(module: ModuleOp) -> dict[str, list[list[str]]]:
     }
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(programs(), st.integers(1, 4))
 def test_kernels_and_runs_compute_the_same(program: Program, max_ops: int) -> None:
     expected = run(program)

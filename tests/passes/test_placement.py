@@ -12,9 +12,10 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import examples
 from fuel_dialect.errors import FuelPassError
 from fuel_passes.planning.nodes import Node, Output, Source
 from fuel_passes.planning.placement import (
@@ -36,7 +37,7 @@ def planned(given: Problem, exact_limit: int = EXACT_LIMIT, width: int | None = 
 
 
 @given(seed=SEEDS, devices=st.integers(1, 3), kernels=st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_small_plan_is_the_best_there_is(seed: int, devices: int, kernels: int):
     given = problem(Random(seed), devices, kernels) if kernels else empty()
     found = planned(given)
@@ -52,7 +53,7 @@ def empty() -> Problem:
 
 
 @given(seed=SEEDS, devices=st.integers(2, 4), kernels=st.integers(1, 30))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_plan_is_worse_than_one_device_or_costs_other_than_it_says(
     seed: int, devices: int, kernels: int
 ):
@@ -123,7 +124,7 @@ def test_moves_mend_what_a_narrow_search_gets_wrong():
 
 
 @given(seed=SEEDS, devices=st.integers(2, 4), kernels=st.integers(1, 12))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_price_of_a_change_is_the_difference_of_the_totals(
     seed: int, devices: int, kernels: int
 ):
@@ -204,7 +205,7 @@ def test_what_did_not_change_is_found_in_front_of_and_behind_what_did():
 
 
 @given(seed=SEEDS, devices=st.integers(2, 4), kernels=st.integers(2, 30))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_plan_that_starts_from_another_is_never_dearer_than_one_device(
     seed: int, devices: int, kernels: int
 ):

@@ -6,11 +6,12 @@ from __future__ import annotations
 from functools import partial
 from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import assert_close, decisions, run
+from effort import examples
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.targets.machine import Topology
@@ -41,7 +42,7 @@ def optimised(module: ModuleOp, pipeline: OptimizePass = PIPELINES[0]) -> Module
     return module
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(cases(), st.sampled_from(PIPELINES), st.data())
 def test_on_any_route_operands_are_there_and_results_agree(
     case: tuple[Topology, Program], pipeline: OptimizePass, data: st.DataObject
@@ -67,7 +68,7 @@ def originals(route: dict[str, int]) -> dict[str, int]:
     return {path: arm for path, arm in route.items() if not path.split("/")[-1].startswith("d")}
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases(), st.sampled_from(PIPELINES), st.data())
 def test_with_as_many_decisions_as_there_can_be_too(
     case: tuple[Topology, Program], pipeline: OptimizePass, data: st.DataObject
@@ -82,7 +83,7 @@ def test_with_as_many_decisions_as_there_can_be_too(
         check(case, pipeline, data)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(cases(), st.sampled_from(PIPELINES))
 def test_twice_is_once(case: tuple[Topology, Program], pipeline: OptimizePass) -> None:
     _, program = case
@@ -92,7 +93,7 @@ def test_twice_is_once(case: tuple[Topology, Program], pipeline: OptimizePass) -
     assert str(optimised(again, pipeline)) == str(once)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(cases(), st.data())
 def test_planning_again_for_another_machine_is_planning_the_source(
     case: tuple[Topology, Program], data: st.DataObject
@@ -103,7 +104,7 @@ def test_planning_again_for_another_machine_is_planning_the_source(
     assert str(again) == str(optimised(stamp(program.module, other)))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(cases())
 def test_planned_arms_are_few(case: tuple[Topology, Program]) -> None:
     _, program = case

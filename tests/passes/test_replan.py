@@ -7,11 +7,12 @@ import re
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import assert_close, main, run
+from effort import examples
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import TopologyChanged
 from fuel_dialect.targets.machine import Topology
@@ -97,7 +98,7 @@ def cases(draw: st.DrawFn) -> tuple[Topology, Program, Program]:
     return machine, draw(placed_programs(machine)), draw(placed_programs(machine))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases())
 def test_whatever_was_planned_before_the_program_computes_the_same(
     case: tuple[Topology, Program, Program],

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from make_weights import EXAMPLES, weights_of
 
+from effort import slow_but
 from fake_cards import FakeCard, fake_cards
 from fake_cupy import FakeCupy
 from fuel_dialect import knobs
@@ -47,7 +48,7 @@ def results(exe: Executable) -> list[Array]:
     return [*found, *state.numpy().values()]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but(NAMES, NAMES[:1]))
 def test_an_example_on_a_card(name: str) -> None:
     module = parse_module((EXAMPLES / f"{name}.mlir").read_text())
     weights = weights_of(module)

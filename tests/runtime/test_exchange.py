@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from effort import slow_but
 from fake_cards import CUDA, FakeCard, Foreign, fake_cards
 from fake_cupy import LEGACY, PER_THREAD, FakeCupy
 from fuel_dialect import knobs
@@ -339,7 +340,7 @@ def test_other_devices_are_reached_by_the_host(cupy: FakeCupy) -> None:
 EXITS = ["del exe, y, session", "del session, y, exe", "del y", "session.devices.at(C).close()", ""]
 
 
-@pytest.mark.parametrize("last", EXITS)
+@pytest.mark.parametrize("last", slow_but(EXITS, EXITS[1:2]))
 def test_any_order_at_exit(last: str, folder: Path) -> None:
     code = (
         "from test_exchange import CUDA as C, DOUBLE, FakeCupy, Foreign, Session, X, fake_cards\n"

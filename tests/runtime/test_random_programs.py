@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agreement import assert_close, decisions, run
+from effort import examples
 from fuel_dialect.context import make_context
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Session
@@ -24,7 +25,7 @@ def expected(program: Program, route: dict[str, int]) -> tuple[Array, ...]:
     return run(program, kept)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(programs(), st.sampled_from(SESSIONS), st.sampled_from([1, 2]), st.data())
 def test_results_equal_the_reference_on_any_route(
     program: Program, options: tuple[str, str], threads: int, data: st.DataObject
@@ -47,7 +48,7 @@ def test_results_equal_the_reference_on_any_route(
         assert not any(np.shares_memory(array, other) for other in arrays[index + 1 :])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(programs())
 def test_compiling_a_program_equals_the_reference(program: Program) -> None:
     text = str(program.module)
@@ -56,7 +57,7 @@ def test_compiling_a_program_equals_the_reference(program: Program) -> None:
     assert str(program.module) == text
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(programs())
 def test_one_library_call_for_each_op_equals_the_reference(program: Program) -> None:
     with sources("numpy", tiles={"kinds": ("movement", "scan")}):
@@ -66,7 +67,7 @@ def test_one_library_call_for_each_op_equals_the_reference(program: Program) -> 
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_layout_of_an_argument_does_not_matter(order: str) -> None:
-    @settings(max_examples=40)
+    @examples(40)
     @given(programs())
     def check(program: Program) -> None:
         executable = Session(devices="cpu").compile(program.module, weights=program.weights)

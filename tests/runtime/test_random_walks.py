@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import assert_close, decisions, run
+from effort import examples
 from fake_devices import FakeDriver, fake
 from fuel_dialect.context import make_context
 from fuel_dialect.targets.machine import Topology
@@ -38,7 +39,7 @@ def optimised(module: ModuleOp, pipeline: OptimizePass) -> ModuleOp:
     return module
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(cases(), st.sampled_from(PIPELINES), st.data())
 def test_results_equal_the_reference_on_any_route(
     case: tuple[Topology, Program], pipeline: OptimizePass, data: st.DataObject

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from make_weights import weights_of
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 
 from agreement import assert_close
+from effort import SLOW, examples, slow_but
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.builder.pins import takes_pin
 from fuel_dialect.context import parse_module
@@ -46,7 +47,6 @@ RTOL = 1e-4
 """Of f32 results, which all examples have; see `tests/examples`."""
 MEBIBYTE = 1 << 20
 
-every_example = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 every_device = pytest.mark.parametrize("device", BACKENDS)
 
 
@@ -110,13 +110,19 @@ def check(path: Path, deal: Callable[[], str]) -> set[str]:
     return {run.target.partition("/")[0] for run in executable.report().route}
 
 
+QUICK = {"mlp", "nested_branch"}
+mostly_slow = pytest.mark.parametrize(
+    "path", slow_but(PATHS, QUICK, lambda path: path.stem), ids=lambda path: path.stem
+)
+
+
 @every_device
-@every_example
+@mostly_slow
 def test_an_example_wholly_on_a_device(path: Path, device: str) -> None:
     assert check(path, lambda: device) == {device}
 
 
-@every_example
+@mostly_slow
 def test_an_example_dealt_in_turn(path: Path) -> None:
     turn, given = cycle(BACKENDS), []
 
@@ -127,7 +133,7 @@ def test_an_example_dealt_in_turn(path: Path) -> None:
     assert len(check(path, deal)) > 1 or len(given) == 1
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(st.sampled_from(PATHS), st.randoms(use_true_random=False))
 def test_an_example_dealt_at_random(path: Path, random: Any) -> None:
     check(path, lambda: random.choice(list(BACKENDS)))
@@ -180,6 +186,7 @@ def chain(device: str) -> str:
     return CHAIN.replace("DEVICE", device)
 
 
+@SLOW
 @pytest.mark.parametrize(("device", "calls"), [("vulkan:0", 2000), ("cuda:0", 300)])
 def test_memory_does_not_grow(device: str, calls: int) -> None:
     """The interpreter is slow: fewer calls there."""
@@ -283,7 +290,10 @@ print("end")
 """
 
 
-@pytest.mark.parametrize("order", list(permutations(("session", "exe", "result")))[::2])
+ORDERS = list(permutations(("session", "exe", "result")))[::2]
+
+
+@pytest.mark.parametrize("order", slow_but(ORDERS, ORDERS[-1:]))
 def test_the_end_in_any_order(order: Sequence[str]) -> None:
     text = END.format(text=chain("vulkan:0"), order=order[:2])
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)

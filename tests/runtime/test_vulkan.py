@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import psutil
 import pytest
 from xdsl.dialects.builtin import TensorType, f32
 
+from effort import slow_but
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
@@ -485,16 +488,19 @@ def ends() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("staged", slow_but([False, True], [True]))
 def test_the_end_in_any_order(staged: bool) -> None:
     programs = [PROGRAM.format(staged=staged) + end for end in ends()]
     script = "import os, sys, test_vulkan\n" + "".join(
         FORK.format(program=program) for program in programs
     )
+    here = Path(__file__).resolve().parent
+    path = os.pathsep.join(filter(None, (str(here.parent), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "import sys; exec(sys.stdin.read())"],
         input=script,
-        cwd=__file__.rpartition("/")[0],
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=False,

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agreement import assert_close, decisions, run
+from effort import examples
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.ops.control import RunOp
 from fuel_dialect.ops.shape import int_array
@@ -41,7 +42,7 @@ def check_ownership(
     return first
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     programs(max_ops=8, writes=17),
     st.sampled_from(["bake", "keep"]),

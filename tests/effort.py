@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Divides the checks between `make test`, which takes minutes, and `make test-all`.
+
+`make test` keeps every kind of check: it leaves out what carries the marker `slow`, and draws fewer
+examples of each property. `make test-all` runs all tests of both kinds that were left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+SLOW = pytest.mark.slow
+
+USUAL = 50
+"""How many examples of a property the profile `fuel` draws, where the test names no number."""
+
+
+def examples(count: int, **others: Any) -> settings:
+    """Returns settings that draw `count` examples, or as many more or fewer as the profile says."""
+    profile = settings.default
+    drawn = count * (profile.max_examples if profile else USUAL) // USUAL
+    return settings(max_examples=max(drawn, 1), **others)
+
+
+def slow_but(
+    values: Iterable[Any], quick: Container[Any], name: Callable[[Any], Any] = lambda value: value
+) -> list[Any]:
+    """Returns values for `parametrize`: those whose name is not in `quick` are left to test-all."""
+    return [pytest.param(value, marks=() if name(value) in quick else SLOW) for value in values]
