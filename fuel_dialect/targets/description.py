@@ -146,7 +146,7 @@ class TargetDescription:
     # Where its code is.
 
     lowering: str = ""
-    """`lower_run(run, entry) -> CompiledRun` (`fuel_lowering.runs.lowered`)."""
+    """`lower_run(run, entry) -> LoweredRun` (`fuel_lowering.runs.functions`)."""
     driver: str = ""
     """
     `open(device) -> Driver` (`fuel_runtime.devices.interface`), for a kind of device with memory of

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Compiled kernels on disk, shared by every process of this user.
+Keeps compiled kernels on disk, for every process of this user.
 
-A cache never decides whether a compile succeeds: what cannot be read, or does not match its own
-checksum, is compiled again, and what cannot be written is not kept. An entry is written to a file
-of its own and renamed, so that a reader sees all of it or none.
+A cache never decides whether a compile succeeds: what cannot be read, does not match the checksum
+of its key and bytes, or is not what the compiler makes, is compiled again, and what cannot be
+written is not kept. Nobody waits for it: only regular files are opened. An entry or a folder of
+another user, or that others may write, is not used. An entry is written to a file of its own and
+renamed, so that a reader sees all of it or none.
 """
 
 from __future__ import annotations
@@ -12,21 +14,28 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from fuel_dialect import knobs
 
-_MAGIC = b"fuel\x01"
-_DIGEST_BYTES = 32
+T = TypeVar("T")
+
+_MAGIC = b"fuel\x02"
+_HEADER_BYTES = len(_MAGIC) + 32
 _SUFFIX = ".kernel"
 _UNFINISHED = ".part"
 _UNFINISHED_SECONDS = 3600.0
+_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def key(*parts: str | bytes) -> str:
-    """Name an entry by everything that its bytes depend on: source, target, options, versions."""
+    """Names an entry by everything that its bytes depend on: source, target, options, versions."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -35,40 +44,49 @@ def key(*parts: str | bytes) -> str:
     return digest.hexdigest()
 
 
-def get(key: str) -> bytes | None:
-    """Read an entry; None where there is none, or where its file is damaged."""
+def get(key: str, read: Callable[[bytes], T]) -> T | None:
+    """
+    Returns what `read` makes of an entry; None where there is none, or none that can be used.
+
+    An entry that `read` raises an error for is one that cannot be used.
+    """
     path = _path(key)
-    if path is None:
+    if path is None or not _is_ours(path.parent, stat.S_ISDIR):
         return None
     try:
-        stored = path.read_bytes()
-    except OSError:
+        stored = _content(path)
+    except FileNotFoundError:
         return None
-    data = _checked(stored)
+    except (OSError, MemoryError):
+        return _drop(path)
+    data = None if stored is None else _checked(key, stored)
+    if data is None:
+        return _drop(path)
+    try:
+        found = read(data)
+    except Exception:  # a right checksum over wrong bytes: anything may go wrong with them
+        return _drop(path)
     with contextlib.suppress(OSError):
-        if data is None:
-            path.unlink()
-        else:
-            os.utime(path)
-    return data
+        os.utime(path, follow_symlinks=False)
+    return found
 
 
 def put(key: str, data: bytes) -> None:
-    """Keep an entry, and let the least recently used ones go where the cache is full."""
+    """Keeps an entry, and lets the least recently used ones go where the cache is full."""
     path = _path(key)
-    stored = _MAGIC + hashlib.sha256(data).digest() + data
-    if path is None or len(stored) > knobs.cache_bytes():
+    if path is None or len(data) + _HEADER_BYTES > knobs.cache_bytes():
         return
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(path, stored)
-        _trim(path.parent, knobs.cache_bytes())
+        if _is_ours(path.parent, stat.S_ISDIR):
+            _write(path, _MAGIC + _digest(key, data) + data)
+            _trim(path.parent, knobs.cache_bytes())
 
 
 def clear() -> None:
-    """Remove every entry."""
+    """Removes every entry."""
     folder = _folder()
-    if folder is not None:
+    if folder is not None and _is_ours(folder, stat.S_ISDIR):
         with contextlib.suppress(OSError):
             _trim(folder, 0)
 
@@ -83,11 +101,49 @@ def _path(key: str) -> Path | None:
     return None if folder is None else folder / f"{key}{_SUFFIX}"
 
 
-def _checked(stored: bytes) -> bytes | None:
-    start = len(_MAGIC) + _DIGEST_BYTES
-    data = stored[start:]
-    whole = stored[:start] == _MAGIC + hashlib.sha256(data).digest()
-    return data if whole else None
+def _is_ours(path: Path, is_kind: Callable[[int], bool]) -> bool:
+    """Returns True for a folder or file of this user that nobody else may write."""
+    try:
+        return _is_trusted(path.stat(), is_kind)
+    except OSError:
+        return False
+
+
+def _is_trusted(facts: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    is_own = not hasattr(os, "geteuid") or facts.st_uid == os.geteuid()
+    return is_kind(facts.st_mode) and is_own and not facts.st_mode & _OF_OTHERS
+
+
+def _content(path: Path) -> bytes | None:
+    """Returns the bytes of a file; None for what is none of ours, or larger than is ever kept."""
+    # Opening a device can do something or wait, so what it is is asked before; and once more of
+    # what was opened, since it may have been replaced meanwhile.
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return None
+    with open(os.open(path, _FLAGS), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not _is_trusted(facts, stat.S_ISREG) or facts.st_size > knobs.cache_bytes():
+            return None
+        return file.read(facts.st_size)
+
+
+def _digest(key: str, data: bytes) -> bytes:
+    digest = hashlib.sha256(len(key).to_bytes(8, "little"))
+    digest.update(key.encode())
+    digest.update(data)
+    return digest.digest()
+
+
+def _checked(key: str, stored: bytes) -> bytes | None:
+    """Returns the data of an entry of a key; None if it is damaged, or that of another key."""
+    data = stored[_HEADER_BYTES:]
+    return data if stored[:_HEADER_BYTES] == _MAGIC + _digest(key, data) else None
+
+
+def _drop(path: Path) -> None:
+    """Removes what cannot be used, where that is possible."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def _write(path: Path, stored: bytes) -> None:
@@ -103,12 +159,12 @@ def _write(path: Path, stored: bytes) -> None:
 
 
 def _trim(folder: Path, limit: int) -> None:
-    """Remove entries, oldest first, until what stays fits; and what dead processes left."""
+    """Removes entries, oldest first, until what stays fits; and what dead processes left."""
     entries: list[tuple[float, int, Path]] = []
     abandoned = time.time() - _UNFINISHED_SECONDS
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
-            facts = path.stat()
+            facts = path.lstat()
             if path.suffix == _SUFFIX:
                 entries.append((facts.st_mtime, facts.st_size, path))
             elif path.suffix == _UNFINISHED and facts.st_mtime < abandoned:

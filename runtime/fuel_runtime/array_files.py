@@ -1,29 +1,38 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Files of named arrays, `.safetensors` and `.npz`: arguments, weights and results.
+Reads and writes files of named arrays, `.safetensors` and `.npz`: arguments, weights and results.
 
 safetensors carries every element type of fuel; npz has no name for bf16 and the 8-bit floats.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuel_dialect import dtypes
-from fuel_dialect.errors import ArgumentError, ArrayFileError, WeightError
+from fuel_dialect.errors import ArgumentError, ArrayFileError, OutOfMemory, WeightError
 from fuel_runtime.call.arguments import Array, Port, as_array, describe
+from fuel_runtime.call.host_memory import out_of_memory, wanting
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from fuel_dialect.dtypes import DType
+
+MOST_DIMS = 64
+"""The most dims that an array of NumPy has."""
+
+MOST_EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
+"""How npz files are compressed, and to how many bytes one byte can expand."""
 
 MOST_NAMES = 8
 """Of the weights given, how many a message names."""
@@ -54,8 +63,8 @@ def load_arrays(path: str | PathLike[str]) -> dict[str, Array]:
     """
     Read all arrays of a `.safetensors` or `.npz` file.
 
-    Raises `ArrayFileError`, one line, for another ending and for a truncated or damaged file, and
-    `OSError` for one that cannot be read.
+    Raises `ArrayFileError`, one line, for another ending and for a file that is truncated, damaged
+    or claims what it does not hold, `OutOfMemory`, and `OSError` for one that cannot be read.
     """
     return _FORMATS[check_ending(path)][0](Path(path))
 
@@ -114,7 +123,8 @@ def bind_weights(
             continue
         for port in ports:
             try:
-                bound[key] = np.asarray(as_array(given[key], port, f"{key!r}"), order="C")
+                with wanting(f"weight {port}", port.bytes):
+                    bound[key] = np.asarray(as_array(given[key], port, f"{key!r}"), order="C")
             except ArgumentError as error:
                 faults.append(str(error))
     if faults:
@@ -128,21 +138,64 @@ def bind_weights(
 def _load_safetensors(path: Path) -> dict[str, Array]:
     import safetensors
 
-    try:
-        entries = safetensors.deserialize(path.read_bytes())
-    except safetensors.SafetensorError as error:
-        raise ArrayFileError(f"{path}: not a whole safetensors file: {error}") from None
-    return {name: _decoded(path, name, entry) for name, entry in entries}
+    with wanting(f"{path}", path.stat().st_size):
+        content = path.read_bytes()
+        try:
+            entries = safetensors.deserialize(content)
+            _check_unique(path, content)
+        except (safetensors.SafetensorError, RecursionError) as error:
+            raise _damaged(path, f"{error}") from None
+        return {name: _decoded(path, name, entry) for name, entry in entries}
+
+
+def _damaged(path: Path, reason: str) -> ArrayFileError:
+    return ArrayFileError(f"{path}: not a whole {path.suffix[1:]} file: {reason}")
+
+
+def _check_unique(path: Path, content: bytes) -> None:
+    """Raises `ArrayFileError` for a header that names an array twice: readers disagree on it."""
+    start = 8
+    size = int.from_bytes(content[:start], "little")
+
+    def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise _damaged(path, f"its header has {twice!r} twice")
+        return found
+
+    json.loads(content[start : start + size], object_pairs_hook=refuse_twice)
 
 
 def _decoded(path: Path, name: str, entry: Mapping[str, Any]) -> Array:
-    import ml_dtypes
-
-    known = NUMPY_NAMES.get(entry["dtype"])
+    known, shape = NUMPY_NAMES.get(entry["dtype"]), entry["shape"]
     if known is None:
         raise ArrayFileError(f"{path}: {name!r} is {entry['dtype']}, which NumPy has no dtype for")
-    dtype = np.dtype(getattr(np if hasattr(np, known) else ml_dtypes, known))
-    return np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+    if hasattr(np, known):
+        dtype = np.dtype(getattr(np, known))
+    else:
+        import ml_dtypes
+
+        dtype = np.dtype(getattr(ml_dtypes, known))
+    _check_shape(path, name, shape)
+    try:
+        array = np.frombuffer(entry["data"], dtype).reshape(shape)
+    except (ValueError, OverflowError) as error:
+        raise _damaged(path, f"{name!r} of shape {shape}: {error}") from None
+    return _checked(path, name, array)
+
+
+def _check_shape(path: Path, name: str, shape: Sequence[int]) -> None:
+    if len(shape) > MOST_DIMS:
+        raise _damaged(path, f"{name!r} has {len(shape)} dims; an array has {MOST_DIMS} at most")
+
+
+def _checked(path: Path, name: str, array: Array) -> Array:
+    """Returns an array. Raises `ArrayFileError` for truth values that are neither 0 nor 1."""
+    if array.dtype == np.bool_ and array.size and (most := int(array.view(np.uint8).max())) > 1:
+        raise _damaged(path, f"{name!r} has truth values, one of which is {most}")
+    return array
 
 
 def _load_npz(path: Path) -> dict[str, Array]:
@@ -154,13 +207,81 @@ def _load_npz(path: Path) -> dict[str, Array]:
             raise ArrayFileError(f"{path}: not an npz file, which is a zip archive of arrays")
         handle.seek(0)
         try:
-            with np.load(handle, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except MemoryError:
+            with zipfile.ZipFile(handle) as archive:
+                return _members(path, archive)
+        except (ArrayFileError, OutOfMemory):
             raise
+        except MemoryError as error:
+            raise out_of_memory(f"{path}", error) from error
         except Exception as error:  # zipfile, zlib and NumPy raise a dozen kinds for wrong bytes
             reason = str(error).partition("\n")[0] or type(error).__name__
-            raise ArrayFileError(f"{path}: not a whole npz file: {reason}") from None
+            raise _damaged(path, f"{reason}") from None
+
+
+def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, Array]:
+    """
+    Returns the arrays of an archive.
+
+    What members claim is compared with what the file can hold before anything is unpacked.
+    """
+    members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    if len(members) < len(archive.infolist()):
+        names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _damaged(path, f"it has {twice!r} twice")
+    if sum(info.compress_size for info in members.values()) > path.stat().st_size:
+        raise _damaged(path, "its members take more than it has")
+    for name, info in members.items():
+        _check_member(path, archive, name, info)
+    total = sum(info.file_size for info in members.values())
+    if total > (most := _physical_bytes()):
+        raise OutOfMemory(f"cpu: {path}, {total:,} bytes of arrays; the host has {most:,}")
+    found: dict[str, Array] = {}
+    for name, info in members.items():
+        with archive.open(info) as member, wanting(f"{name!r} of {path}", info.file_size):
+            array = np.lib.format.read_array(member, allow_pickle=False)
+            found[name] = _checked(path, name, array)
+    return found
+
+
+def _check_member(path: Path, archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> None:
+    """Raises `ArrayFileError` for a member that is no array, or not as large as it claims."""
+    rate = MOST_EXPANSION.get(info.compress_type)
+    if rate is None:
+        raise _damaged(path, f"{name!r} is compressed as npz files are not")
+    if info.file_size > rate * info.compress_size:
+        raise _damaged(
+            path,
+            f"{name!r} claims {info.file_size:,} bytes, more than {info.compress_size:,} "
+            "compressed ones hold",
+        )
+    with archive.open(info) as member:
+        version = np.lib.format.read_magic(member)
+        readers = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }
+        # Version 3.0 is for names of fields alone.
+        if version not in readers:
+            raise _damaged(path, f"{name!r} has a header of the unknown version {version}")
+        shape, _, dtype = readers[version](member)
+        _check_shape(path, name, shape)
+        claimed = member.tell() + prod(shape) * dtype.itemsize
+    if dtype.hasobject or claimed == info.file_size:
+        return
+    raise _damaged(
+        path,
+        f"{name!r} claims to be {describe(str(dtype), shape)}, {claimed:,} bytes with its "
+        f"header, and has {info.file_size:,}",
+    )
+
+
+def _physical_bytes() -> int:
+    """Returns what memory the host has at all."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
 
 
 def _save_safetensors(file: IO[bytes], arrays: Mapping[str, Array]) -> None:

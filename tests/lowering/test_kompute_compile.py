@@ -106,7 +106,7 @@ def test_a_library_that_is_not_whole_is_none(tmp_path: Path) -> None:
 def test_kernels_compiled_side_by_side_are_those_compiled_alone() -> None:
     kernels = [kernel(DOUBLE.replace("2.0", f"{n}.0")) for n in range(3)]
     compile_all(kernels)
-    modules = [cache.get(path.stem) for path in sorted(cache_folder().iterdir())]
+    modules = [cache.get(path.stem, bytes) for path in sorted(cache_folder().iterdir())]
     assert sorted(map(compile_kernel, kernels)) == sorted(filter(None, modules))
     with pytest.raises(LoweringError, match="kernel bad does not compile"):
         compile_all([*kernels, kernel("#version 450\n", "bad")])

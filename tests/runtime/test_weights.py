@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ import pytest
 import safetensors.numpy
 
 from fuel_dialect import dtypes
-from fuel_dialect.errors import ArrayFileError
+from fuel_dialect.errors import ArrayFileError, OutOfMemory
 from fuel_runtime import load_arrays, save_arrays
 
 HELD = [dtype for dtype in dtypes.TABLE if dtype.numpy_name is not None]
@@ -173,3 +177,125 @@ def test_what_is_no_npz(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(text)
     with pytest.raises(ArrayFileError, match="not an npz file, which is a zip archive of arrays"):
         load_arrays(tmp_path / "a.npz")
+
+
+def safetensors_of(header: str, data: bytes = b"") -> bytes:
+    return struct.pack("<Q", len(header)) + header.encode() + data
+
+
+def entry(shape: list[int], dtype: str = "F32", end: int = 4) -> str:
+    return json.dumps({"dtype": dtype, "shape": shape, "data_offsets": [0, end]})
+
+
+WRONG_SAFETENSORS: dict[str, tuple[bytes, str]] = {
+    "rank": (safetensors_of(f'{{"x": {entry([1] * 65)}}}', bytes(4)), "'x' has 65 dims; an array"),
+    "extent": (safetensors_of(f'{{"x": {entry([1 << 62, 0], end=0)}}}'), "'x' of shape"),
+    "twice": (
+        safetensors_of(f'{{"x": {entry([1])}, "x": {entry([1])}}}', bytes(4)),
+        "its header has 'x' twice",
+    ),
+    "twice inside": (
+        safetensors_of(
+            '{"x": {"dtype": "F32", "dtype": "I32", "shape": [], "data_offsets": [0, 4]}}'
+        )
+        + bytes(4),
+        "",
+    ),
+    "truth": (safetensors_of(f'{{"x": {entry([1], "BOOL", 1)}}}', b"\7"), "one of which is 7"),
+    "length": (struct.pack("<Q", 1 << 63) + b"{}", ""),
+    "deep": (safetensors_of("[" * 100_000), ""),
+    "digits": (safetensors_of('{"x": ' + "9" * 5000 + "}"), ""),
+    "negative": (safetensors_of(f'{{"x": {entry([-1])}}}', bytes(4)), ""),
+    "surplus": (safetensors_of(f'{{"x": {entry([1])}}}', bytes(8)), ""),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_SAFETENSORS)
+def test_a_safetensors_file_that_claims_what_it_lacks(kind: str, tmp_path: Path) -> None:
+    content, message = WRONG_SAFETENSORS[kind]
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(ArrayFileError, match="not a whole safetensors file: ") as caught:
+        load_arrays(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def npy(shape: object, dtype: object = "<f4", data: bytes = b"", version: bytes = b"\1\0") -> bytes:
+    header = repr({"descr": dtype, "fortran_order": False, "shape": shape}).encode() + b"\n"
+    width = "<H" if version == b"\1\0" else "<I"
+    return b"\x93NUMPY" + version + struct.pack(width, len(header)) + header + data
+
+
+def archive(*members: tuple[str, bytes], how: int = zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", how) as made:
+        for name, content in members:
+            made.writestr(name, content)
+    return file.getvalue()
+
+
+def claiming(size: int) -> bytes:
+    """An archive whose directory says that its member takes so many bytes."""
+    stored = archive(("x.npy", npy((1,), data=bytes(4))), how=zipfile.ZIP_DEFLATED)
+    place = stored.index(b"PK\1\2") + 24
+    return stored[:place] + struct.pack("<I", size) + stored[place + 4 :]
+
+
+ONE = npy((1,), data=bytes(4))
+
+WRONG_NPZ: dict[str, tuple[bytes, str]] = {
+    "4 TiB": (archive(("x.npy", npy((1 << 40,)))), "4,398,046,5"),
+    "zeros": (archive(("x.npy", npy((1 << 62, 0, 1 << 62)))), ""),
+    "less": (archive(("x.npy", ONE[:-1])), "claims to be"),
+    "more": (archive(("x.npy", ONE + b"x")), "claims to be"),
+    "negative": (archive(("x.npy", npy((-1,), data=bytes(4)))), ""),
+    "rank": (archive(("x.npy", npy((1,) * 65, data=bytes(4)))), "65 dims"),
+    "not numbers": (archive(("x.npy", npy(("a",), data=bytes(4)))), ""),
+    "no tuple": (archive(("x.npy", npy(1.5, data=bytes(4)))), ""),
+    "pickle": (archive(("x.npy", npy((1,), "|O", b"cos\nsystem\n."))), "Object arrays"),
+    "code": (archive(("x.npy", npy((1,), ["__import__('os')"]))), ""),
+    "no dtype": (archive(("x.npy", npy((1,), "quux", bytes(4)))), ""),
+    "version": (archive(("x.npy", npy((1,), data=bytes(4), version=b"\3\0"))), "version (3, 0)"),
+    "text": (archive(("readme.txt", b"hello, this is text")), ""),
+    "twice": (archive(("x.npy", ONE), ("x", ONE)), "it has 'x' twice"),
+    "truth": (archive(("x.npy", npy((1,), "|b1", b"\7"))), "one of which is 7"),
+    "expansion": (claiming(1 << 31), "compressed ones hold"),
+    "method": (archive(("x.npy", ONE), how=zipfile.ZIP_LZMA), "compressed as npz files are not"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("kind", WRONG_NPZ)
+def test_an_npz_file_that_claims_what_it_lacks(kind: str, tmp_path: Path) -> None:
+    content, message = WRONG_NPZ[kind]
+    path = tmp_path / "a.npz"
+    path.write_bytes(content)
+    with pytest.raises(ArrayFileError, match="not a whole npz file: ") as caught:
+        load_arrays(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_members_that_share_their_bytes_are_a_bomb(tmp_path: Path) -> None:
+    stored = archive(("x.npy", npy((4096,), data=bytes(4 * 4096))))
+    start = stored.index(b"PK\1\2")
+    end = stored.index(b"PK\5\6")
+    entry = stored[start:end]
+    tail = stored[end:]
+    entries = b"".join(entry.replace(b"x.npy", b"%c.npy" % name) for name in b"abcdefgh")
+    tail = tail[:8] + struct.pack("<HHI", 8, 8, len(entries)) + tail[16:]
+    path = tmp_path / "a.npz"
+    path.write_bytes(stored[:start] + entries + tail)
+    with pytest.raises(ArrayFileError, match="not a whole npz file: its members take more than it"):
+        load_arrays(path)
+
+
+def test_more_than_the_host_has_is_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.zeros(1000))
+    monkeypatch.setattr("fuel_runtime.array_files._physical_bytes", lambda: 4096)
+    with pytest.raises(OutOfMemory, match=r"8,\d\d\d bytes of arrays; the host has 4,096"):
+        load_arrays(path)

@@ -21,6 +21,7 @@ from pathlib import Path
 from fuel_dialect.errors import LoweringError
 from fuel_lowering import cache
 from fuel_lowering.kompute import glslang
+from fuel_lowering.kompute.spirv import facts_of
 from fuel_lowering.runs.launches import DeviceKernel
 
 ENVIRONMENT = "vulkan1.1"
@@ -43,11 +44,17 @@ def compile_kernel(kernel: DeviceKernel) -> bytes:
     """
     compiler, checker = find(*COMPILER), find(*CHECKER)
     name = cache.key("spirv", ENVIRONMENT, _version(compiler), _version(checker), kernel.source)
-    stored = cache.get(name)
-    if stored is not None:
-        return stored
+    known = cache.get(name, _checked)
+    if known is not None:
+        return known
     module = _compile(kernel, compiler, checker)
     cache.put(name, module)
+    return module
+
+
+def _checked(module: bytes) -> bytes:
+    """Returns a SPIR-V module. Raises `ValueError` or `LookupError` for bytes that are none."""
+    facts_of(module)
     return module
 
 

@@ -69,9 +69,9 @@ def compile_kernel(kernel: DeviceKernel, capability: int) -> CompiledKernel:
         kernel.source,
         repr((kernel.parameters, kernel.scalars, kernel.options)),
     )
-    stored = cache.get(name)
-    if stored is not None:
-        return _unpack(stored)
+    known = cache.get(name, _unpack)
+    if known is not None:
+        return known
     compiled = _compile_to_fit(kernel, capability)
     cache.put(name, _pack(compiled))
     return compiled
@@ -159,5 +159,12 @@ def _pack(compiled: CompiledKernel) -> bytes:
 
 
 def _unpack(stored: bytes) -> CompiledKernel:
+    """Reads what `_pack` wrote. Raises `ValueError` or `TypeError` for anything else."""
     facts, _, cubin = stored.partition(b"\n")
-    return CompiledKernel(cubin=cubin, **json.loads(facts))
+    compiled = CompiledKernel(cubin=cubin, **json.loads(facts))
+    numbers = (compiled.num_warps, compiled.shared, compiled.global_scratch)
+    if not all(type(number) is int for number in (*numbers, compiled.profile_scratch)):
+        raise ValueError(f"sizes are whole numbers, not {facts!r}")
+    if not isinstance(compiled.name, str) or not isinstance(compiled.ptx, str) or not cubin:
+        raise ValueError("a compiled kernel has a name, its PTX and a cubin")
+    return compiled
