@@ -53,9 +53,25 @@ def parse_text(parser: AttrParser, context: str = "") -> str:
     return text
 
 
+MAX_ORDINAL = 999_999_999
+"""The number of a device has nine digits at most."""
+
+
+def _is_ordinal(text: str) -> bool:
+    """Return True for a decimal number of at most `MAX_ORDINAL`."""
+    return text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ORDINAL))
+
+
+def _shortened(text: str, length: int = 80) -> str:
+    """Show a text that a user gave in a message, its first part if it is long."""
+    return repr(text) if len(text) <= length else f"{text[:length]!r}..."
+
+
 def _parse_device(parser: AttrParser) -> tuple[StringAttr, IntAttr]:
     kind = parser.parse_identifier()
     ordinal = parser.parse_integer(False, False) if parser.parse_optional_punctuation(":") else 0
+    if ordinal > MAX_ORDINAL:
+        parser.raise_error(f"the number of a device is at most {MAX_ORDINAL}")
     return StringAttr(kind), IntAttr(ordinal)
 
 
@@ -78,9 +94,10 @@ class DeviceAttr(ParametrizedAttribute):
         if isinstance(name, DeviceAttr):
             return name
         kind, colon, ordinal = name.partition(":")
-        if not kind.isidentifier() or (colon and not (ordinal.isascii() and ordinal.isdigit())):
+        if not kind.isidentifier() or (colon and not _is_ordinal(ordinal)):
             raise UnknownDevice(
-                f"{name!r} does not name a device; write a kind and a number, such as cpu or cuda:0"
+                f"{_shortened(name)} does not name a device; write a kind and a number, such as "
+                "cpu or cuda:0"
             )
         return DeviceAttr(StringAttr(kind), IntAttr(int(ordinal or 0)))
 

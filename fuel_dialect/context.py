@@ -5,20 +5,29 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Generator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from math import prod
 from os import PathLike
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.builtin import (
+    AnyDenseElement,
+    Builtin,
+    DenseIntOrFPElementsAttr,
+    ModuleOp,
+    RankedStructure,
+)
 from xdsl.dialects.func import CallOp, Func
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from fuel_dialect.errors import GraphError, ProgramError
+from fuel_dialect.errors import FuelError, GraphError, ProgramError
 from fuel_dialect.tensors import describe
 
 Program = ModuleOp | str | PathLike[str]
@@ -77,13 +86,16 @@ def parse_module(text: str, name: str = "<text>", context: Context | None = None
         raise ProgramError(f"{name}: there is no IR in it")
     _check_strings(text, name)
     with _readable(name):
+        parser = ProgramParser(context or make_context(), text, name)
         try:
-            module = Parser(context or make_context(), text, name).parse_module()
+            module = parser.parse_module()
         except ParseError as error:
             place = str(error).partition("\n")[0]
             raise ProgramError(f"{place}: {_one_line(error.msg)}") from None
         except (VerifyException, GraphError) as error:
             raise ProgramError(f"{name}: {_one_line(str(error))}") from None
+        except UNREADABLE as error:
+            raise ProgramError(f"{_place(text, name, parser.pos)}: {_detail(error)}") from error
         _verify(module, name)
     return module
 
@@ -100,16 +112,71 @@ def _maybe_a_path(text: str) -> Generator[None]:
         raise ProgramError(f"{error} ({hint})") from None
 
 
+UNREADABLE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+"""What xDSL's parser and verifiers raise, besides their own errors, for IR they cannot read."""
+
+
 @contextmanager
 def _readable(name: str) -> Generator[None]:
-    """What xDSL raises for IR that no program needs, as a `ProgramError`."""
+    """Raise a `ProgramError` in place of what xDSL raises for IR that no program needs."""
     try:
         yield
+    except FuelError:
+        raise
     except RecursionError:
         raise ProgramError(f"{name}: it is nested too deeply to be read") from None
-    except (NotImplementedError, OverflowError) as error:
-        detail = _one_line(str(error)) or "it is of a kind that xDSL does not know"
-        raise ProgramError(f"{name}: it cannot be read: {detail}") from None
+    except UNREADABLE as error:
+        raise ProgramError(f"{name}: {_detail(error)}") from error
+
+
+def _detail(error: Exception) -> str:
+    """Describe an error of xDSL's in one line."""
+    message = _one_line(" ".join(map(str, error.args)))
+    if "integer string conversion" in message:
+        digits = sys.get_int_max_str_digits()
+        return f"it cannot be read: it holds an integer of more than {digits} digits"
+    return f"it cannot be read: {message or 'it is of a kind that xDSL does not know'}"
+
+
+def _place(text: str, name: str, position: int) -> str:
+    """Name a place in a text as xDSL's messages do: file, line and column."""
+    line = text.count("\n", 0, position) + 1
+    return f"{name}:{line}:{position - text.rfind(chr(10), 0, position)}"
+
+
+DENSE_LIMIT = 2**24
+"""A `dense<...>` attribute has at most this many elements: xDSL makes a list of all of them."""
+
+
+class ProgramParser(Parser):
+    """xDSL's parser, for text that may ask for more than a machine has."""
+
+    def parse_dense_int_or_fp_elements_attr(
+        self, type: RankedStructure[AnyDenseElement] | None
+    ) -> DenseIntOrFPElementsAttr:
+        if type is not None:
+            self._check_dense(type)
+        return super().parse_dense_int_or_fp_elements_attr(type)
+
+    def _parse_dense_literal_type(self) -> Any:
+        type = super()._parse_dense_literal_type()
+        self._check_dense(type)
+        return type
+
+    def _check_dense(self, type: RankedStructure[Any]) -> None:
+        if prod(type.get_shape()) > DENSE_LIMIT:
+            self.raise_error(
+                f"a dense attribute has at most {DENSE_LIMIT} elements, {type} has more; the value "
+                "of a fuel.const is a number for all elements, or #fuel.bytes"
+            )
 
 
 def _text(path: Path) -> str:
@@ -119,17 +186,31 @@ def _text(path: Path) -> str:
         raise ProgramError(f"{path}: not UTF-8 text: {error.reason}") from None
 
 
-_STRING = re.compile(r'//[^\n]*|"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+(?P<end>"?)')
-"""A comment, or a string literal as xDSL reads it; `end` is empty if nothing closes it."""
+_STRING = re.compile(
+    r"""//[^\n]*|"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+(?P<end>"?)"""
+    r"""|(?P<hex>\b0[xX][0-9A-Fa-f]{1024,})"""
+)
+"""
+A comment, a string literal as xDSL reads it, or a long hexadecimal integer.
+
+`end` is empty if nothing closes a string.
+"""
 
 
 def _check_strings(text: str, name: str) -> None:
-    """Find a string that nothing closes: xDSL 0.75 takes time exponential in its length there."""
+    """
+    Find literals that xDSL 0.75 cannot cope with.
+
+    It takes time exponential in the length of a string that nothing closes, and reads a hexadecimal
+    integer that is too long to print.
+    """
     for found in _STRING.finditer(text):
+        if found["hex"]:
+            place = _place(text, name, found.start())
+            raise ProgramError(f"{place}: an integer has at most 1023 hexadecimal digits")
         if found["end"] == "":
-            line = text.count("\n", 0, found.start()) + 1
-            column = found.start() - text.rfind("\n", 0, found.start())
-            raise ProgramError(f"{name}:{line}:{column}: nothing closes this string")
+            place = _place(text, name, found.start())
+            raise ProgramError(f"{place}: nothing closes this string")
 
 
 def _verify(module: ModuleOp, name: str) -> None:
@@ -143,22 +224,50 @@ def _verify(module: ModuleOp, name: str) -> None:
 
 def _check_order(module: ModuleOp, name: str) -> None:
     """
-    Find a value that is read before the op that makes it, and ops that nothing can run.
+    Find a value that is read where there is none, and ops that nothing can run.
 
-    xDSL does not look at the order of ops. Regions are isolated, so order in a block is all.
+    xDSL does not look at where a value is made: not at the order of ops, nor at whether the region
+    of an argument or a result is one that the reader stands in.
     """
     seen: set[Operation] = set()
     for op in module.walk():
         if isinstance(op, CallOp):
             raise ProgramError(f"{name}: func.call is not supported; inline {op.callee}")
         for operand in op.operands:
-            maker = operand.owner
-            if isinstance(maker, Operation) and maker.parent is op.parent and maker not in seen:
-                raise ProgramError(
-                    f"{name}: {op.name} reads {describe(operand)} before it is made; in a block, "
-                    "the op that makes a value comes before those that read it"
-                )
+            _check_operand(op, operand, seen, name)
         seen.add(op)
+
+
+def _check_operand(
+    op: Operation, operand: SSAValue, seen: AbstractSet[Operation], name: str
+) -> None:
+    """Raise `ProgramError` unless a value is made before an op, in a region around it."""
+    maker, region = operand.owner, _region_of(operand)
+    around: Operation | None = op
+    while around is not None and around.parent_region() is not region:
+        around = around.parent_op()
+    if around is None:
+        owner = None if region is None else region.parent_op()
+        inside = "a region that is gone" if owner is None else f"a region of {owner.name}"
+        raise ProgramError(
+            f"{name}: {op.name} reads {_named(operand)}, which is made in {inside}: it cannot be "
+            "read outside of it; yield it from there"
+        )
+    if isinstance(maker, Operation) and (maker not in seen or maker is around is not op):
+        raise ProgramError(
+            f"{name}: {op.name} reads {_named(operand)} before it is made; in a block, "
+            "the op that makes a value comes before those that read it"
+        )
+
+
+def _region_of(value: SSAValue) -> Region | None:
+    owner = value.owner
+    return owner.parent if isinstance(owner, Block) else owner.parent_region()
+
+
+def _named(value: SSAValue) -> str:
+    """Name a value as the text of a program does, where it has a name there."""
+    return describe(value) if value.name_hint is None else f"%{describe(value)}"
 
 
 def _culprit(module: ModuleOp) -> str:

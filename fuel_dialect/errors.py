@@ -8,7 +8,7 @@ All of them derive from `FuelError`. Errors of passes derive from xDSL's
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.utils.exceptions import PassFailedException
 
@@ -17,7 +17,22 @@ if TYPE_CHECKING:
 
 
 class FuelError(Exception):
-    """Base of all errors of fuel."""
+    """
+    Base of all errors of fuel.
+
+    Each can be copied and pickled, with its message, attributes and notes: a pool of processes
+    sends the errors of its workers home.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[FuelError], args: tuple[Any, ...], attributes: dict[str, Any]) -> FuelError:
+    """Make an error again without its constructor, whose arguments `args` need not be."""
+    error = Exception.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class GraphError(FuelError):

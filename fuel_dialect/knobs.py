@@ -20,6 +20,9 @@ CACHE_BYTES = "FUEL_CACHE_BYTES"
 
 DEFAULT_CACHE_BYTES = 512 << 20
 
+MAX_DIGITS = 40
+"""A number has at most this many digits; Python refuses to read one of some thousands."""
+
 
 def cache_directory() -> Path | None:
     """The folder of compiled kernels; None where this user has no home."""
@@ -38,9 +41,10 @@ def cache_bytes() -> int:
     text = os.environ.get(CACHE_BYTES)
     if not text:
         return DEFAULT_CACHE_BYTES
-    if not text.isascii() or not text.isdecimal():
+    if not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS:
+        shown = repr(text) if len(text) <= MAX_DIGITS else f"{text[:MAX_DIGITS]}..."
         raise SettingError(
-            f"the environment variable {CACHE_BYTES} is {text!r}; it must be a whole number of "
+            f"the environment variable {CACHE_BYTES} is {shown}; it must be a whole number of "
             "bytes, such as 536870912, or 0 to keep no compiled kernels"
         )
     return int(text)

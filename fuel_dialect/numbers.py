@@ -15,6 +15,14 @@ from fuel_dialect.errors import GraphError
 AnyNumber = FloatAttr[Any] | IntegerAttr[Any]
 
 
+def show(value: object) -> str:
+    """Show a value in a message, also one that holds an integer too long for Python to print."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+
+
 def integer(value: int) -> IntegerAttr:
     """Make an `i64` attribute, which dims, lengths and offsets are."""
     return IntegerAttr(value, i64)

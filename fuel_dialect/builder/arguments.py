@@ -10,6 +10,10 @@ from typing import Any
 from xdsl.dialects.builtin import FloatAttr, f64
 
 from fuel_dialect.errors import DTypeError, ShapeError
+from fuel_dialect.numbers import show
+
+MAX_BITS = 1024
+"""An integer argument has at most this many bits, so that messages can print it."""
 
 
 class GraphValue:
@@ -22,9 +26,12 @@ def as_int(op: str, what: str, value: object) -> int:
     """Read an integer argument. Raises `DTypeError` for anything else, `True` included."""
     try:
         # a bool counts as an integer in Python, but nobody means one by it
-        return operator.index(None if isinstance(value, bool) else value)  # pyright: ignore[reportArgumentType]
+        number = operator.index(None if isinstance(value, bool) else value)  # pyright: ignore[reportArgumentType]
     except TypeError:
-        raise DTypeError(f"{op}: {what} must be an integer, got {value!r}") from None
+        raise DTypeError(f"{op}: {what} must be an integer, got {show(value)}") from None
+    if number.bit_length() > MAX_BITS:
+        raise DTypeError(f"{op}: {what} must fit i64, got an integer of {number.bit_length()} bits")
+    return number
 
 
 def as_shape(op: str, dims: object) -> tuple[int, ...]:
@@ -57,4 +64,4 @@ def as_f64(op: str, number: object) -> FloatAttr[Any]:
     try:
         return FloatAttr(float(number), f64)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError, OverflowError):
-        raise DTypeError(f"{op}: expected a number, got {number!r}") from None
+        raise DTypeError(f"{op}: expected a number, got {show(number)}") from None

@@ -12,7 +12,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.builder.promotion import host_array, integer_range, is_number, weak
 from fuel_dialect.builder.trace import Trace
 from fuel_dialect.errors import DTypeError, ShapeError
-from fuel_dialect.numbers import splat_attribute
+from fuel_dialect.numbers import show, splat_attribute
 from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.tensors import tensor
 
@@ -39,7 +39,7 @@ def _numbers(value: object, dtype: dtypes.DType | None) -> np.ndarray[Any, Any]:
     except (TypeError, ValueError, OverflowError):
         return host_array("constant", value, dtype)  # which says what is wrong
     if given.dtype.kind in "OSTUMmc" and not all(map(is_number, given.flat)):
-        raise DTypeError(f"constant: expected a number or an array of numbers, got {value!r}")
+        raise DTypeError(f"constant: expected a number or an array of numbers, got {show(value)}")
     array = host_array("constant", value, dtype)
     if dtype is not None and (dtype.is_integer or dtype.kind == "mask"):
         _check_kept(given, array, dtype)

@@ -17,6 +17,7 @@ import numpy as np
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import DTypeError
+from fuel_dialect.numbers import show
 
 Number = bool | int | float
 
@@ -54,8 +55,8 @@ def weak(op: str, number: Number, dtype: DType) -> Number:
     """
     if isinstance(number, bool) != (dtype.kind == "mask"):
         raise DTypeError(
-            f"{op}: {number!r} does not go with a tensor of {dtype}; masks take True and False, "
-            "numbers go with numbers: cast with astype"
+            f"{op}: {show(number)} does not go with a tensor of {dtype}; masks take True and "
+            "False, numbers go with numbers: cast with astype"
         )
     if isinstance(number, bool):
         return number
@@ -69,12 +70,12 @@ def weak(op: str, number: Number, dtype: DType) -> Number:
 def _weak_integer(op: str, number: float, dtype: DType) -> int:
     if isinstance(number, float):
         raise DTypeError(
-            f"{op}: a tensor of {dtype} and the float {number!r} have no common dtype; cast the "
-            'tensor to a float dtype first, such as astype("f32")'
+            f"{op}: a tensor of {dtype} and the float {show(number)} have no common dtype; cast "
+            'the tensor to a float dtype first, such as astype("f32")'
         )
     low, high = integer_range(dtype)
     if not low <= number <= high:
-        raise DTypeError(f"{op}: {number} does not fit {dtype}, which holds {low} to {high}")
+        raise DTypeError(f"{op}: {show(number)} does not fit {dtype}, which holds {low} to {high}")
     return number
 
 
@@ -82,7 +83,7 @@ def _float(op: str, number: float) -> float:
     try:
         return float(number)
     except OverflowError:
-        raise DTypeError(f"{op}: {number} is beyond the range of a float") from None
+        raise DTypeError(f"{op}: {show(number)} is beyond the range of a float") from None
 
 
 def integer_range(dtype: DType) -> tuple[int, int]:
@@ -122,7 +123,7 @@ def host_array(op: str, value: object, dtype: DType | None) -> np.ndarray[Any, A
         else:
             array = np.asarray(value, dtype=dtype.numpy)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DTypeError(f"{op}: cannot make a tensor of {value!r}: {error}") from None
+        raise DTypeError(f"{op}: cannot make a tensor of {show(value)}: {error}") from None
     dtypes.of(array.dtype)
     return array
 

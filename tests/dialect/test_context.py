@@ -35,7 +35,10 @@ def test_a_module_a_path_and_text_are_the_same_program(tmp_path: Path):
     [
         (f'func.func @f() {{\n  fuel.weight "{"key " * 20}\n}}', "p:2:15: nothing closes this str"),
         ("module {" * 600 + "}" * 600, "p: it is nested too deeply to be read"),
-        ("func.func @f() attributes {a = array<i640: 1>} { func.return }", "p: it cannot be read"),
+        (
+            "func.func @f() attributes {a = array<i640: 1>} { func.return }",
+            "p:1:45: it cannot be read",
+        ),
         (PROGRAM.replace("exp %x", "exp %0"), "p: fuel.exp reads a result of fuel.exp (t"),
         (PROGRAM.replace("fuel.exp", "fuel.nope"), "p:3:20: Operation fuel.nope is not registered"),
         (" \n", "p: there is no IR in it"),
@@ -50,5 +53,5 @@ def test_what_no_program_needs_is_one_line_with_its_place(text: str, message: st
 def test_nothing_else_parses():
     layers = ("fuel_dialect", "passes", "lowering", "runtime", "examples", "benchmarks")
     files = [path for layer in layers for path in (ROOT / layer).rglob("*.py")]
-    made = [path.name for path in files if re.search(r"\bParser\(.*\w*context", path.read_text())]
+    made = [path.name for path in files if re.search(r"Parser\(.*\w*context", path.read_text())]
     assert made == ["context.py"]
