@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Literal
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.base import tensor_type
@@ -20,8 +21,9 @@ class ScanForm(Form):
     """
     A loop over steps at each point of `shape`; nothing passes between points.
 
-    `carries` are values of the body whose initial value is a load or a splat, over `shape`; each
-    step replaces them by `next_carries`. Loads in `x_steps` are of step 0, and lie that many
+    `carries` are variables of the body, neither loads nor splats. They begin with `inits`, which
+    are loads or splats over `shape`; each step ends with a parallel copy of `next_carries` into
+    them, any of which may be another carry. Loads in `x_steps` are of step 0, and lie that many
     elements on at each step; other loads stay. `ops` are the body, `ys` what it gives at each step.
     `sources` says, for each result of the kernel, which final carry it is or which ys, stacked:
     element i of step t at t * prod(shape) + i. With `reverse` steps count from `length` - 1 down.
@@ -30,11 +32,59 @@ class ScanForm(Form):
     shape: tuple[int, ...] = ()
     length: int = 0
     reverse: bool = False
+    inits: list[SSAValue] = field(default_factory=list[SSAValue])
     carries: list[SSAValue] = field(default_factory=list[SSAValue])
     next_carries: list[SSAValue] = field(default_factory=list[SSAValue])
     ys: list[SSAValue] = field(default_factory=list[SSAValue])
     x_steps: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     sources: tuple[tuple[Literal["carry", "y"], int], ...] = ()
+
+    @property
+    def points(self) -> int:
+        """The number of points."""
+        return prod(self.shape)
+
+    @property
+    def is_idle(self) -> bool:
+        """Returns True if no step changes a carry or gives a y that is read."""
+        stacks = any(kind == "y" for kind, _ in self.sources)
+        return not self.length or not (self.changing or stacks)
+
+    @property
+    def changing(self) -> list[int]:
+        """The numbers of the carries that a step changes."""
+        pairs = zip(self.carries, self.next_carries, strict=True)
+        return [number for number, (now, following) in enumerate(pairs) if now is not following]
+
+
+@dataclass(frozen=True)
+class ScanSchedule:
+    """
+    How a scan is cut, and with that where its carries live.
+
+    A program or invocation takes `lanes` points through the steps of one launch; `parts` are the
+    first step of each launch and the one after its last. Within a launch the carries live in
+    registers; between launches each lies in a temporary of its own.
+    """
+
+    lanes: int
+    parts: tuple[tuple[int, int], ...]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether carries pass between launches."""
+        return len(self.parts) > 1
+
+    def groups(self, form: ScanForm, invocations: int = 1) -> int:
+        """Returns the workgroups, of that many invocations, that cover the points of a form."""
+        return -(-form.points // (self.lanes * invocations))
+
+
+def schedule_scan(form: ScanForm, lanes: int, most_steps: int | None = None) -> ScanSchedule:
+    """Cuts the steps of a scan into launches of at most `most_steps`; at least one launch."""
+    most = most_steps or max(form.length, 1)
+    starts = range(0, form.length, most) if form.length else [0]
+    return ScanSchedule(lanes, tuple((s, min(s + most, form.length)) for s in starts))
 
 
 def scan_of(kernel: KernelOp) -> ScanOp | None:
@@ -55,8 +105,10 @@ def scan_form(kernel: KernelOp, name: str) -> ScanForm:
     form.shape = tuple(tensor_type(scan.inits[0]).get_shape())
     form.length, form.reverse = scan.steps, scan.reverse is not None
     form.carries = list(scan.carry_args)
-    for argument, value in zip(scan.body.block.args, scan.operands, strict=True):
-        _pass_in(outer, form, argument, value)
+    form.inits = list(scan.inits)
+    passed = [*scan.inits, *scan.x_args, *scan.const_args]
+    for inside, value in zip(passed, scan.operands, strict=True):
+        _pass_in(outer, form, inside, value)
     for op in scan.body.block.ops:
         if op is not scan.end:
             take(form, op)
@@ -72,7 +124,7 @@ def _source(scan: ScanOp, value: SSAValue) -> tuple[Literal["carry", "y"], int]:
     return ("carry", number) if number < carries else ("y", number - carries)
 
 
-def _pass_in(outer: Form, form: ScanForm, argument: BlockArgument, value: SSAValue) -> None:
+def _pass_in(outer: Form, form: ScanForm, argument: SSAValue, value: SSAValue) -> None:
     """What the body knows of an operand of the scan; an x is one step less."""
     if value in outer.splats:
         form.splats[argument] = outer.splats[value]

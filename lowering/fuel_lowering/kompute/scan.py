@@ -8,6 +8,7 @@ in buffers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -15,7 +16,7 @@ from xdsl.ir import SSAValue
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
-from fuel_lowering.kernels.scan import ScanForm
+from fuel_lowering.kernels.scan import ScanForm, schedule_scan
 from fuel_lowering.kompute.language import TYPES, VECTORS
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.tuning import Tuning
@@ -53,10 +54,10 @@ class _Scan:
         packed = any(form.dtype(v).itemsize < 4 for v in form.results)
         lanes = max(tuning.scan_lanes, QUAD if packed else 1)
         self.lanes = lanes if self.points % QUAD == 0 else 1
+        self.schedule = schedule_scan(form, self.lanes, MOST_STEPS)
         self.shader = Shader(form, self._title(), (LOCAL, 1))
         self.outputs = Outputs(self.shader)
         self._merge()
-        self.is_part = form.length > MOST_STEPS
         self.kept: list[Memory] = []
 
     def _title(self) -> list[str]:
@@ -69,7 +70,7 @@ class _Scan:
     def _read(self) -> list[SSAValue]:
         form = self.form
         values = [v for op in form.ops for v in op.operands]
-        values += [*form.next_carries, *form.ys, *form.carries]
+        values += [*form.next_carries, *form.ys, *form.inits]
         return [v for v in dict.fromkeys(values) if v in form.loads]
 
     def _merge(self) -> None:
@@ -100,23 +101,21 @@ class _Scan:
         shader, form = self.shader, self.form
         self._start()
         self.constants = self._fixed()
-        self.carries = [self._carry(value) for value in form.carries]
-        if self.is_part:
+        pairs = zip(form.carries, form.inits, strict=True)
+        self.carries = [self._carry(value, init) for value, init in pairs]
+        if self.schedule.is_cut:
             self._take_up()
         self._steps()
-        if self.is_part:
+        if self.schedule.is_cut:
             self._hand_on()
         self._give_carries()
         kernel = shader.kernel()
         return self.outputs.finish([kernel], self._launches())
 
     def _launches(self) -> list[EmittedLaunch]:
-        length = self.form.length
-        groups = -(-self.points // (self.lanes * LOCAL))
-        starts = range(0, length, MOST_STEPS) if length else [0]
-        return [
-            self.shader.launch(0, groups, first=s, last=min(s + MOST_STEPS, length)) for s in starts
-        ]
+        groups = self.schedule.groups(self.form, LOCAL)
+        parts = self.schedule.parts
+        return [self.shader.launch(0, groups, first=first, last=last) for first, last in parts]
 
     def _start(self) -> None:
         """The first point of the invocation, and the coordinates of each of its points."""
@@ -157,7 +156,8 @@ class _Scan:
     def _fixed(self) -> dict[SSAValue, str]:
         """What is read once, before the steps: a register, or a vector of four."""
         form = self.form
-        wanted = [v for v in self.layouts if v not in form.x_steps and v not in form.carries]
+        read = {v for op in form.ops for v in op.operands} | {*form.next_carries, *form.ys}
+        wanted = [v for v in self.layouts if v not in form.x_steps and v in read]
         return {value: self._register(value, None) for value in wanted}
 
     def _register(self, value: SSAValue, step: str | None) -> str:
@@ -188,15 +188,15 @@ class _Scan:
         sign = "+" if size > 0 else "-"
         return moved if text == "0" and size > 0 else f"{text} {sign} {moved}"
 
-    def _carry(self, value: SSAValue) -> str:
+    def _carry(self, value: SSAValue, init: SSAValue) -> str:
         """A variable for a carry, with its initial value."""
         form, shader = self.form, self.shader
         dtype = form.dtype(value)
         hint = hint_of(value, "carry")
-        if value in form.splats:
-            initial = shader.code.constant(form.splats[value]).text
+        if init in form.splats:
+            initial = shader.code.constant(form.splats[init]).text
         else:
-            initial = self._register(value, None)
+            initial = self._register(init, None)
         if self.lanes > 1:
             type = VECTORS[REGISTERS[dtype.name]]
             return shader.named(type, f"{type}({initial})", f"{hint}_now")
@@ -207,10 +207,10 @@ class _Scan:
 
     def _steps(self) -> None:
         shader, form = self.shader, self.form
-        if not form.length:
+        if form.is_idle:
             return
         first, last = "0", str(form.length)
-        if self.is_part:
+        if self.schedule.is_cut:
             first, last = (shader.scalar(name) for name in ("first", "last"))
         count = shader.code.fresh("count")
         shader.open(f"for (uint {count} = {first}; {count} < {last}; {count}++)")
@@ -256,7 +256,7 @@ class _Scan:
             values[value] = Term(f"{name}{self.at}", form.dtype(value))
 
         def known(value: SSAValue) -> Term:
-            if value in form.splats and value not in values:
+            if value in form.splats:
                 return shader.code.constant(form.splats[value])
             return values[value]
 
@@ -264,18 +264,18 @@ class _Scan:
             values[op.results[0]] = shader.evaluate(op, [known(v) for v in op.operands])
         for memory, vector, value in ys:
             self._stack(memory, vector, known(value), step)
-        following = [known(v) for v in form.next_carries]
-        computed = {op.results[0] for op in form.ops}
-        settled = [
-            term.text if value in computed or value in form.splats else self._saved(term)
-            for value, term in zip(form.next_carries, following, strict=True)
-        ]
-        for name, text in zip(self.carries, settled, strict=True):
-            shader.line(f"{name}{self.at} = {text};")
+        self._copy({i: known(form.next_carries[i]) for i in form.changing})
 
-    def _saved(self, term: Term) -> str:
-        """The value of a register that may be written before it is read."""
-        return self.shader.code.let(term.text, term.dtype, "saved").text
+    def _copy(self, following: Mapping[int, Term]) -> None:
+        """Copy next values into the carries in parallel: carries among them are saved first."""
+        carries = {f"{name}{self.at}" for name in self.carries}
+        code = self.shader.code
+        saved = {
+            number: code.let(term.text, term.dtype, "saved") if term.text in carries else term
+            for number, term in following.items()
+        }
+        for number, term in saved.items():
+            self.shader.line(f"{self.carries[number]}{self.at} = {term.text};")
 
     def _stack(self, memory: Memory, vector: str, term: Term, step: str) -> None:
         if vector:

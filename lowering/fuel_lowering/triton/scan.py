@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.layout import Layout
 from fuel_lowering.kernels.indexing import needs_64_bits
-from fuel_lowering.kernels.scan import ScanForm
+from fuel_lowering.kernels.scan import ScanForm, ScanSchedule, schedule_scan
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.scalars.rules import Term
@@ -25,25 +23,25 @@ WARP_POINTS = 64
 
 def emit_scan(form: ScanForm) -> Emitted:
     """One kernel, one launch; none where there is no point."""
-    points = prod(form.shape)
+    points = form.points
     if not points:
         return Emitted((), ())
-    writer = ScanWriter(form)
-    kernel, slots = writer.write()
-    grid = (-(-points // writer.block_size), 1, 1)
+    schedule = schedule_scan(form, min(power_of_two(points), BLOCK))
+    kernel, slots = ScanWriter(form, schedule).write()
+    grid = (schedule.groups(form), 1, 1)
     return Emitted((kernel,), (EmittedLaunch(0, slots, (), grid),))
 
 
 class ScanWriter(KernelWriter):
     """Writes the kernel of a `ScanForm`."""
 
-    def __init__(self, form: ScanForm):
-        self.count = prod(form.shape)
+    def __init__(self, form: ScanForm, schedule: ScanSchedule):
+        self.count = form.points
         stacked = Layout((form.length, self.count), (self.count, 1))
         layouts = [stacked, *(_all_steps(form, value) for value in form.loads)]
         super().__init__(form, wide=needs_64_bits(self.count * form.length, layouts))
         self.scan = form
-        self.block_size = min(power_of_two(self.count), BLOCK)
+        self.block_size = schedule.lanes
         self.axis = Axis("i")
         self.code.taken |= {"i", "step", "at_step"}
         self.known_blocks: set[SSAValue] = set()
@@ -56,7 +54,7 @@ class ScanWriter(KernelWriter):
         for value in form.loads:
             if value in read and value not in form.x_steps:
                 self.value(value)
-        if form.length:
+        if not form.is_idle:
             self._steps(carries)
         for number, (kind, index) in enumerate(form.sources):
             if kind == "carry":
@@ -70,21 +68,21 @@ class ScanWriter(KernelWriter):
     def _begin(self) -> list[str]:
         """Variables for the carries, with their initial values."""
         names: list[str] = []
-        for carry in self.scan.carries:
+        for carry, init in zip(self.scan.carries, self.scan.inits, strict=True):
             hint = carry.name_hint or "carry"
-            initial = self._initial(carry, f"{hint}_0")
+            initial = self._initial(init, f"{hint}_0")
             name = self.code.fresh(hint)
-            self.line(f"{name} = {self._block(initial, self._is_block(carry))}")
+            self.line(f"{name} = {self._block(initial, self._is_block(init))}")
             names.append(name)
             self.values[carry] = Term(name, initial.dtype)
         self.known_blocks.update(self.scan.carries)
         return names
 
-    def _initial(self, carry: SSAValue, hint: str) -> Term:
-        if carry not in self.form.loads:
-            return self.value(carry)
-        slot = self.form.loads[carry].argument
-        return self.load(slot, self.where(carry), self.form.dtype(carry), hint)
+    def _initial(self, init: SSAValue, hint: str) -> Term:
+        if init in self.form.splats:
+            return self.value(init)
+        slot = self.form.loads[init].argument
+        return self.load(slot, self.where(init), self.form.dtype(init), hint)
 
     def _steps(self, carries: list[str]) -> None:
         form = self.scan
@@ -96,8 +94,17 @@ class ScanWriter(KernelWriter):
                 if kind == "y":
                     at = Access(f"i + {self._times(self.count)}", self.axis.mask)
                     self.store(self.result_slot(number), at, self.value(form.ys[index]))
-            new = [self._block(self.value(v), self._is_block(v)) for v in form.next_carries]
-            self.line(f"{', '.join(carries)} = {', '.join(new)}")
+            self._copy(carries)
+
+    def _copy(self, carries: list[str]) -> None:
+        """Copy next values into the carries in parallel, as Python assigns a tuple."""
+        form = self.scan
+        new: dict[str, str] = {}
+        for number in form.changing:
+            value = form.next_carries[number]
+            new[carries[number]] = self._block(self.value(value), self._is_block(value))
+        if new:
+            self.line(f"{', '.join(new)} = {', '.join(new.values())}")
 
     def _block(self, term: Term, is_block: bool) -> str:
         """A value as a block: a carry keeps its shape."""
