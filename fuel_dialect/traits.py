@@ -107,3 +107,11 @@ class DecomposableOp(Operation, abc.ABC):
     @abc.abstractmethod
     def decompose(self, builder: Builder) -> Sequence[SSAValue]:
         """Insert the defining ops at the builder's point; one value for each result."""
+
+
+class SplittableOp(Operation, abc.ABC):
+    """An op of any number of operands that several ops of its kind with fewer operands define."""
+
+    @abc.abstractmethod
+    def split(self, builder: Builder) -> Sequence[SSAValue]:
+        """Inserts ops of its kind that each read about half of the operands, and one that joins."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
+from xdsl.builder import Builder
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, SSAValue
@@ -42,7 +43,7 @@ from fuel_dialect.ops.base import (
     require_equal_dtypes,
 )
 from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
-from fuel_dialect.traits import FreeWhenContiguous, Movement, ViewOp
+from fuel_dialect.traits import FreeWhenContiguous, Movement, SplittableOp, ViewOp
 
 
 class ShapeOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
@@ -252,7 +253,7 @@ class ContiguizeOp(ShapeOp):
 
 
 @irdl_op_definition
-class ConcatOp(FuelOp):
+class ConcatOp(FuelOp, SplittableOp):
     """The operands joined along `dim`, in order; all other dims are equal."""
 
     name = "fuel.concat"
@@ -292,3 +293,11 @@ class ConcatOp(FuelOp):
         if len(self.inputs) == 1:
             return (self.inputs[0],)
         return super().fold()
+
+    def split(self, builder: Builder) -> Sequence[SSAValue]:
+        half = len(self.inputs) // 2
+        parts = [
+            builder.insert(ConcatOp.make(*some, dim=self.dim)).result
+            for some in (self.inputs[:half], self.inputs[half:])
+        ]
+        return (builder.insert(ConcatOp.make(*parts, dim=self.dim)).result,)

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from xdsl.ir import Attribute
 
 from fuel_dialect import dtypes
-from fuel_dialect.targets.limits import Limit
+from fuel_dialect.targets.limits import Limit, MostBuffers
 
 Strides = Literal["any", "matrices", "contiguous"]
 """
@@ -43,6 +43,8 @@ class KernelSource:
     """Mnemonics of ops it has no code for, whatever their element types."""
     limits: tuple[Limit, ...] = ()
     """Bounds on what it makes."""
+    buffers: int | None = None
+    """The most buffers of one kernel: an op of more operands is split. None for any number."""
     strided: bool = True
     """Whether it reads operands that are not contiguous."""
     reuses: bool = True
@@ -64,6 +66,11 @@ class KernelSource:
     def identity(self) -> str:
         """Which code makes a kernel, for the key of what was measured: `tiles-1`."""
         return f"{self.name}-{self.revision}"
+
+    @cached_property
+    def bounds(self) -> tuple[Limit, ...]:
+        """All bounds on what it makes."""
+        return self.limits if self.buffers is None else (MostBuffers(self.buffers), *self.limits)
 
     @cached_property
     def element_types(self) -> frozenset[Attribute] | None:

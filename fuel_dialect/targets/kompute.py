@@ -9,9 +9,22 @@ shaders bring their own transcendental functions, since Vulkan promises little o
 from __future__ import annotations
 
 from fuel_dialect.targets.description import KernelSource, TargetDescription
-from fuel_dialect.targets.limits import MOST_LAUNCHES, LargestBuffer, ScanSteps
+from fuel_dialect.targets.limits import (
+    BUFFERS,
+    MOST_LAUNCHES,
+    LargestBuffer,
+    LongestRow,
+    MostElements,
+    ScanSteps,
+)
 
 LARGEST_BUFFER = LargestBuffer(128 * 2**20, "the maxStorageBufferRange of common drivers")
+
+MOST_ELEMENTS = MostElements(2**31 - 2**17)
+"""Shaders count in 32 bits, and a little beyond the last element."""
+
+LONGEST_ROW = LongestRow(trips=60_000, team=256, groups=16)
+"""Lavapipe stops after 65,535 turns of all loops of an invocation and says nothing."""
 
 DESCRIPTION = TargetDescription(
     name="kompute",
@@ -21,7 +34,8 @@ DESCRIPTION = TargetDescription(
         KernelSource(
             "shaders",
             ("pointwise", "reduction", "matmul", "movement", "scan"),
-            limits=(LARGEST_BUFFER, ScanSteps(MOST_LAUNCHES)),
+            buffers=BUFFERS,
+            limits=(LARGEST_BUFFER, MOST_ELEMENTS, LONGEST_ROW, ScanSteps(MOST_LAUNCHES)),
             ulps=128,
         ),
     ),

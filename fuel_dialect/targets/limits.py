@@ -8,16 +8,26 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.tensors import tensor_type
-from fuel_dialect.traits import FreeWhenContiguous, Leaf, ViewOp
+from fuel_dialect.traits import (
+    AlongAxesOp,
+    ChecksIndices,
+    FreeWhenContiguous,
+    Leaf,
+    RowWise,
+    ViewOp,
+)
 
 MOST_LAUNCHES = 1 << 16
 """A run of more launches would take longer to record than anybody waits."""
+
+BUFFERS = 32
+"""What one launch reads and writes: as many storage buffers as common Vulkan drivers bind."""
 
 
 class Limit(Protocol):
@@ -43,6 +53,93 @@ class LargestBuffer:
             f"largest-buffer: a value of {largest:,} bytes; {self.bytes:,} are allowed "
             f"({self.reason})"
         )
+
+
+@dataclass(frozen=True)
+class MostElements:
+    """No value that a kernel holds has more than so many elements, views of its operands too."""
+
+    elements: int
+
+    def refusal(self, kernel: KernelOp) -> str | None:
+        """Returns why a kernel is out of bounds; None if it is not."""
+        values = (result for op in kernel.body.walk() for result in op.results)
+        largest = max((prod(tensor_type(v).get_shape()) for v in values), default=0)
+        if largest <= self.elements:
+            return None
+        return f"most-elements: a value of {largest:,} elements; {self.elements:,} can be counted"
+
+
+@dataclass(frozen=True)
+class LongestRow:
+    """
+    An invocation takes no more than `trips` turns of its loops.
+
+    `team` invocations share a row. Fewer rows than `groups` are cut into parts, one pass at a time.
+    """
+
+    trips: int
+    team: int
+    groups: int
+
+    def refusal(self, kernel: KernelOp) -> str | None:
+        """Returns why a kernel is out of bounds; None if it is not."""
+        reductions = [op for op in kernel.body.block.ops if isinstance(op, AlongAxesOp)]
+        if not reductions:
+            return None
+        shape = tensor_type(reductions[0].operands[0]).get_shape()
+        columns = prod(shape[axis] for axis in reductions[0].axes())
+        parts = self.groups // max(prod(shape) // max(columns, 1), 1)
+        passes = 1 if parts > 1 else 1 + sum(_passes(op) for op in reductions)
+        most = self.trips * self.team * max(parts, 1) // passes
+        if columns <= most:
+            return None
+        return f"longest-row: rows of {columns:,} elements; {most:,} are allowed"
+
+
+def _passes(op: Operation) -> int:
+    """Returns how many reductions an op along axes is made of, at most."""
+    return 2 if op.has_trait(RowWise) else 1
+
+
+def buffers_of(kernel: KernelOp) -> int:
+    """
+    Returns how many buffers the launches of a kernel take, at most.
+
+    These are its operands and results, the status where an op checks indices, and the two that hold
+    the parts of a reduction whose rows are shared by several workgroups.
+    """
+    ops = list(kernel.body.block.ops)
+    status = any(op.has_trait(ChecksIndices) for op in ops)
+    parts = sum(PARTS * _passes(op) for op in ops if isinstance(op, AlongAxesOp))
+    return len(kernel.inputs) + len(kernel.outputs) + status + parts
+
+
+def buffers_of_op(op: Operation) -> int:
+    """Returns the same of the kernel that an op would be by itself."""
+    read = {v for v in op.operands if isinstance(v.owner, Block) or not v.owner.has_trait(Leaf)}
+    return len(read) + len(op.results) + op.has_trait(ChecksIndices)
+
+
+PARTS = 2
+"""The buffers between the launches of a reduction: values, and where they were found."""
+
+
+@dataclass(frozen=True)
+class MostBuffers:
+    """The launches of a kernel take no more than so many buffers."""
+
+    buffers: int
+
+    def refusal(self, kernel: KernelOp) -> str | None:
+        """Returns why a kernel is out of bounds; None if it is not."""
+        scans = [op for op in kernel.body.block.ops if isinstance(op, ScanOp)]
+        if scans and not scans[0].is_pointwise:
+            return None  # each step is launches of their own
+        wanted = buffers_of(kernel)
+        if wanted <= self.buffers:
+            return None
+        return f"most-buffers: {wanted} buffers; {self.buffers} are allowed"
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,7 @@ class _Former:
             owner = root.owner
             if isinstance(owner, Block) or self.group_of.get(owner) is not group:
                 group.inputs.add(root)
-        group.ops.append(op)
+        group.take(op)
         self.group_of[op] = group
         self.roles[op.results[0]] = role
 
@@ -237,6 +237,8 @@ class _Former:
         group.ops += other.ops
         group.views += other.views
         group.inputs |= other.inputs
+        group.unread |= other.unread
+        group.parts += other.parts
         group.axes = group.axes or other.axes
         group.has_product = group.has_product or other.has_product
         for op in other.ops:
@@ -253,6 +255,7 @@ class _Former:
             self.roles.get(operand) == "full"
             and group.takes_axes(op, axes)
             and len(group.ops) < self.caps.ops
+            and group.has_buffers(op, self.caps)
         ):
             self._seal(group, op)
             group = None

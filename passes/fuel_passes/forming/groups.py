@@ -11,15 +11,17 @@ from xdsl.ir import Operation, SSAValue
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.shape import BroadcastToOp, SqueezeOp, UnsqueezeOp
-from fuel_dialect.traits import FreeWhenContiguous
+from fuel_dialect.targets.limits import BUFFERS, PARTS
+from fuel_dialect.traits import AlongAxesOp, FreeWhenContiguous, RowWise
 
 
 @dataclass(frozen=True)
 class Caps:
-    """The most ops, and values read, of one kernel."""
+    """The most ops, values read, and buffers of one kernel."""
 
     ops: int = 64
     operands: int = 32
+    buffers: int = BUFFERS
 
 
 @dataclass(eq=False)
@@ -39,6 +41,10 @@ class Group:
     inputs: set[SSAValue] = field(default_factory=set[SSAValue])
     views: list[Operation] = field(default_factory=list[Operation])
     """Views of statistics, which stand between the ops."""
+    unread: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    """The values of the group that are results so far, and how many of their uses are outside."""
+    parts: int = 0
+    """Buffers that its reductions may need between launches."""
 
     @property
     def kind(self) -> str:
@@ -67,13 +73,53 @@ class Group:
         ops, inputs = len(self.ops), self.inputs
         if other is not None:
             ops, inputs = ops + len(other.ops), inputs | other.inputs
-        return ops < caps.ops and len(inputs) + len(op.operands) <= caps.operands
+        if ops >= caps.ops or len(inputs) + len(op.operands) > caps.operands:
+            return False
+        return self.has_buffers(op, caps, other)
+
+    def has_buffers(self, op: FuelOp, caps: Caps, other: Group | None = None) -> bool:
+        """Returns True if the kernel of the group, another and an op takes few enough buffers."""
+        inputs, results = self.inputs, len(self.unread) + self.parts
+        if other is not None:
+            inputs, results = inputs | other.inputs, results + len(other.unread) + other.parts
+        if len(inputs) + len(op.operands) + results + parts_of(op) < caps.buffers:
+            return True
+        read, opened = self.effect_of(op, other)
+        return len(inputs) + read + results + opened <= caps.buffers
+
+    def effect_of(self, op: Operation, other: Group | None = None) -> tuple[int, int]:
+        """Returns by how much an op would make the inputs and the results of the group grow."""
+        inside = self.unread if other is None else self.unread | other.unread
+        own = [v for v in op.operands if v in inside]
+        closed = sum(own.count(v) >= inside[v] for v in dict.fromkeys(own))
+        inputs = self.inputs if other is None else self.inputs | other.inputs
+        read = {v for v in op.operands if v not in inputs} - set(own)
+        return len(read), len(op.results) - closed + parts_of(op)
+
+    def take(self, op: FuelOp) -> None:
+        """Adds an op, whose inputs are added already."""
+        self.ops.append(op)
+        for value in op.operands:
+            if value in self.unread:
+                self.unread[value] -= 1
+                if not self.unread[value]:
+                    del self.unread[value]
+        for result in op.results:
+            self.unread[result] = sum(1 for _ in result.uses)
+        self.parts += parts_of(op)
 
     def takes_axes(self, op: FuelOp, axes: tuple[int, ...]) -> bool:
         """Whether an op along some axes, which reads a value of full shape, may join."""
         if self.has_product or self.placement != op.placement:
             return False
         return self.axes is None or self.axes == axes
+
+
+def parts_of(op: Operation) -> int:
+    """Returns how many buffers an op along axes may need between its launches."""
+    if not isinstance(op, AlongAxesOp):
+        return 0
+    return 2 * PARTS if op.has_trait(RowWise) else PARTS
 
 
 def keeps_order(view: Operation) -> bool:

@@ -17,9 +17,16 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import RegionOp
-from fuel_dialect.traits import DecomposableOp, Leaf
+from fuel_dialect.traits import DecomposableOp, Leaf, SplittableOp
 from fuel_passes.diagnostics import fail
-from fuel_passes.planning.serving import Site, describe, element_types, serves, sites
+from fuel_passes.planning.serving import (
+    Site,
+    describe,
+    element_types,
+    is_too_wide,
+    serves,
+    sites,
+)
 from fuel_passes.planning.topology import Topology, resolve
 
 
@@ -28,6 +35,7 @@ class DecomposePass(ModulePass):
     """
     Replaces an op by its decomposition where no target that may run it has a kernel for it.
 
+    An op with more operands than a kernel of these may read becomes several of its kind.
     An op that no target serves and that has no decomposition is an error (`NoBackendForOp`), found
     before anything is changed. Arms for devices outside the topology are left alone, and so is
     what is in kernels and runs.
@@ -83,6 +91,8 @@ def _is_served(op: FuelOp, site: Site) -> bool:
         return True
     if allowed and isinstance(op, DecomposableOp):
         return False
+    if isinstance(op, SplittableOp) and any(is_too_wide(op, target) for target in allowed):
+        return False
     if not allowed:
         where = ", ".join(map(str, site.topology.targets))
         fail(
@@ -115,10 +125,13 @@ class Decompose(RewritePattern):
 
 
 def decompose(op: FuelOp, rewriter: PatternRewriter) -> None:
-    """Replace an op by its decomposition. The rewriter stands right before it."""
-    assert isinstance(op, DecomposableOp)
+    """Replaces an op by what defines it. The rewriter stands right before it."""
     before, block = op.prev_op, op.parent
-    results = op.decompose(rewriter)
+    if isinstance(op, SplittableOp):
+        results = op.split(rewriter)
+    else:
+        assert isinstance(op, DecomposableOp)
+        results = op.decompose(rewriter)
     assert block is not None
     made = block.first_op if before is None else before.next_op
     while made is not op and made is not None:

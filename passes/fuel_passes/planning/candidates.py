@@ -332,7 +332,7 @@ def refusal_of(
         if not source_serves(op, types, description, source):
             operands, results = ([str(dtypes.of_type(t)) for t in s] for s in types)
             return f"no kernel for {op.mnemonic()} ({', '.join(operands)}) -> {', '.join(results)}"
-    return next((why for limit in source.limits if (why := limit.refusal(kernel))), None)
+    return next((why for limit in source.bounds if (why := limit.refusal(kernel))), None)
 
 
 def cheapest(candidates: Iterable[Candidate], device: DeviceAttr) -> Candidate | None:

@@ -17,6 +17,7 @@ from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
 from fuel_dialect.plugins import has_kernel, is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.targets.limits import buffers_of_op
 from fuel_passes.planning.topology import Topology, target_description
 from fuel_passes.walk import functions
 
@@ -84,8 +85,18 @@ def _inner_sites(op: RegionOp, site: Site) -> Iterator[Site]:
 
 
 def serves(op: FuelOp, target: TargetDescription) -> bool:
-    """Whether a target has a kernel for an op as it is."""
-    return serves_types(op, element_types(op), target)
+    """Returns True if a target has a kernel for an op as it is."""
+    types, buffers = element_types(op), buffers_of_op(op)
+    return any(
+        source_serves(op, types, target, source)
+        for source in target.sources
+        if source.buffers is None or buffers <= source.buffers or isinstance(op, RegionOp)
+    )
+
+
+def is_too_wide(op: FuelOp, target: TargetDescription) -> bool:
+    """Returns True if a target lacks no more than buffers for the operands of an op."""
+    return serves_types(op, element_types(op), target) and not serves(op, target)
 
 
 ElementTypes = tuple[Sequence[Attribute], Sequence[Attribute]]

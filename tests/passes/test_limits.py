@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Kernels of any number of operands and results: what is planned is what a device can launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+import fuel_dialect as fuel
+from fuel_dialect.context import load_program, make_context
+from fuel_dialect.interpreter.evaluate import evaluate
+from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.targets.limits import BUFFERS, Limit, LongestRow, MostElements, buffers_of
+from fuel_dialect.tensors import tensor_type
+from fuel_passes.forming.form_kernels import FormKernelsPass
+from fuel_passes.pipeline import OptimizePass
+
+SHAPE = (2, 3)
+
+
+def joined(count: int) -> ModuleOp:
+    g = fuel.Graph()
+    values = [g.input(SHAPE, "f32", name=f"x{i}") for i in range(count)]
+    return g.build(fuel.concat(values, 0))
+
+
+def added(count: int) -> ModuleOp:
+    g = fuel.Graph()
+    values = [g.input(SHAPE, "f32", name=f"x{i}") for i in range(count)]
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return g.build(total)
+
+
+def balanced(count: int) -> ModuleOp:
+    g = fuel.Graph()
+    values = [g.input(SHAPE, "f32", name=f"x{i}").exp() for i in range(count)]
+    while len(values) > 1:
+        pairs = [a + b for a, b in zip(values[::2], values[1::2], strict=False)]
+        values = [*pairs, *values[len(pairs) * 2 :]]
+    return g.build(values[0])
+
+
+def spread(count: int) -> ModuleOp:
+    g = fuel.Graph()
+    shared = g.input(SHAPE, "f32", name="x0").exp()
+    others = [g.input(SHAPE, "f32", name=f"x{i}") for i in range(1, count)]
+    return g.build(shared, *(shared * other for other in others))
+
+
+def scattered(count: int) -> ModuleOp:
+    """One value, of which a kernel gives many others."""
+    g = fuel.Graph()
+    shared = g.input(SHAPE, "f32", name="x0").exp()
+    return g.build(shared, *(shared * float(i) for i in range(1, count)))
+
+
+def reduced(count: int) -> ModuleOp:
+    g = fuel.Graph()
+    shared = g.input(SHAPE, "f32", name="x0")
+    return g.build(*((shared * float(i)).sum(axis=1) for i in range(count)))
+
+
+def product(count: int) -> ModuleOp:
+    g = fuel.Graph()
+    x = g.input((2, 2), "f32", name="x0")
+    y = x @ x
+    results = [y]
+    for i in range(1, count):
+        results.append(results[-1] + g.input((2, 2), "f32", name=f"x{i}"))
+    return g.build(*results)
+
+
+PROGRAMS = (joined, added, balanced, spread, scattered, reduced, product)
+
+
+def arrays_of(module: ModuleOp) -> list[np.ndarray[Any, Any]]:
+    (function,) = module.body.ops
+    assert isinstance(function, FuncOp)
+    types = map(tensor_type, function.body.block.args)
+    random = np.random.default_rng(0)
+    return [random.standard_normal(t.get_shape()).astype(np.float32) for t in types]
+
+
+@given(st.sampled_from(PROGRAMS), st.integers(1, 100))
+def test_a_formed_kernel_takes_no_more_buffers_than_a_device_binds(
+    program: Callable[[int], ModuleOp], count: int
+) -> None:
+    module = program(count)
+    expected = evaluate(module.clone(), *arrays_of(module))
+    FormKernelsPass().apply(make_context(), module)
+    module.verify()
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    movement = [op for op in kernels if op.kind.data == "movement"]
+    assert all(buffers_of(op) <= BUFFERS for op in kernels if op not in movement)
+    for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@given(st.sampled_from(PROGRAMS), st.integers(1, 100))
+def test_what_is_pinned_to_a_device_with_few_buffers_is_split(
+    program: Callable[[int], ModuleOp], count: int
+) -> None:
+    module = program(count)
+    expected = evaluate(module.clone(), *arrays_of(module))
+    names = {op.name for op in module.walk() if op.name.startswith("fuel.")}
+    place = tuple(
+        f"{name}=vulkan:0" for name in sorted(names - {"fuel.const", "fuel.broadcast_to"})
+    )
+    OptimizePass(topology="cpu+vulkan", place=place).apply(make_context(), module)
+    module.verify()
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert all(buffers_of(op) <= BUFFERS for op in kernels)
+    for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_what_is_not_pinned_goes_where_a_kernel_may_have_all_its_buffers() -> None:
+    module = joined(40)
+    OptimizePass(topology="cpu+vulkan").apply(make_context(), module)
+    assert "kompute" not in str(module)
+    assert str(module).count("fuel.concat") == 1
+
+
+LIMITED = """
+func.func @main(%x: tensor<{rows}x1xi8>) -> tensor<{rows}xi8> {{
+  %b = fuel.broadcast_to %x : tensor<{rows}x1xi8> -> tensor<{rows}x{columns}xi8>
+  %s = fuel.sum_dim %b {{dim = 1 : i64}} : tensor<{rows}x{columns}xi8> -> tensor<{rows}xi8>
+  func.return %s : tensor<{rows}xi8>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "most", "reason"),
+    [
+        (65_536, 65_536, MostElements(2**31 - 2**17), "most-elements: a value of 4,294,967,296"),
+        (16, 2**26, LongestRow(60_000, 256, 16), "longest-row: rows of 67,108,864 elements"),
+        (16, 1024, LongestRow(60_000, 256, 16), None),
+        (1, 2**26, LongestRow(60_000, 256, 16), None),
+    ],
+)
+def test_bounds_on_sizes(rows: int, columns: int, most: Limit, reason: str | None) -> None:
+    module = load_program(LIMITED.format(rows=rows, columns=columns))
+    FormKernelsPass().apply(make_context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    refusal = most.refusal(kernel)
+    assert refusal is None if reason is None else refusal is not None and reason in refusal
