@@ -61,7 +61,7 @@ def load_program(program: Program) -> ModuleOp:
     if isinstance(given, ModuleOp):
         with _readable("the module"):
             module = given.clone()
-            _verify(module, "the module")
+            verify_program(module, "the module")
         return module
     if not isinstance(given, str | os.PathLike):
         raise ProgramError(
@@ -96,7 +96,7 @@ def parse_module(text: str, name: str = "<text>", context: Context | None = None
             raise ProgramError(f"{name}: {_one_line(str(error))}") from None
         except UNREADABLE as error:
             raise ProgramError(f"{_place(text, name, parser.pos)}: {_detail(error)}") from error
-        _verify(module, name)
+        verify_program(module, name)
     return module
 
 
@@ -213,7 +213,8 @@ def _check_strings(text: str, name: str) -> None:
             raise ProgramError(f"{place}: nothing closes this string")
 
 
-def _verify(module: ModuleOp, name: str) -> None:
+def verify_program(module: ModuleOp, name: str) -> None:
+    """Raises `ProgramError`, which begins with `name`, for IR that nothing can run."""
     try:
         module.verify()
     except VerifyException as error:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,6 +33,7 @@ from fuel_passes.legalize.simplify import SimplifyAfter, SimplifyPass
 from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.planning.measurements import MeasurementSource
 from fuel_passes.planning.plan import PlanPass
+from fuel_passes.restore import all_or_nothing
 from fuel_passes.walk import check_decisions
 
 Variants = Literal["bake", "keep"]
@@ -124,7 +123,7 @@ class OptimizePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         check_decisions(op)  # what is nested too deep cannot even be cloned
-        with _all_or_nothing(op):
+        with all_or_nothing(op):
             self.rewrite(ctx, op)
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
@@ -132,17 +131,3 @@ class OptimizePass(ModulePass):
         with paused_collector():
             for inner in self.passes():
                 inner.apply(ctx, op)
-
-
-@contextmanager
-def _all_or_nothing(module: ModuleOp) -> Generator[None]:
-    """After an error, the module is what it was before."""
-    before = module.clone()
-    try:
-        yield
-    except BaseException:
-        module.attributes = dict(before.attributes)
-        module.properties = dict(before.properties)
-        module.detach_region(module.body)
-        module.add_region(before.detach_region(before.body))
-        raise

@@ -56,8 +56,11 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import RewritePattern
 from fuel_dialect.attributes import ArmAttr
-from fuel_dialect.ops.control import BranchOp
-from fuel_dialect.ops.elementwise import AddOp, ReluOp
+from fuel_dialect.ops.control import BranchOp, KernelOp
+from fuel_dialect.ops.elementwise import AddOp, CastOp, ExpOp, ReluOp
+from fuel_dialect.tensors import tensor
+from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import FuncOp
 from fuel_passes.forking.plugins import Pathfinder, Pruner
 
 LOG = []
@@ -88,6 +91,61 @@ class Logger(ModulePass):
     word: str = ""
     def apply(self, ctx, op):
         LOG.append(self.word)
+
+class OnExp(RewritePattern):
+    # Does `act` to each exp, and to each kernel.
+    def __init__(self, act):
+        self.act = act
+    def match_and_rewrite(self, op, rewriter):
+        if isinstance(op, (ExpOp, KernelOp)):
+            self.act(op, rewriter)
+
+def feed_itself(op, rewriter):
+    op.operands = [op.results[0]]
+
+def detach(op, rewriter):
+    op.detach()
+
+def clear(op, rewriter):
+    op.properties.clear()
+
+def retype(op, rewriter):
+    half = CastOp.make(op.operands[0], declared=[tensor(op.results[0].type.get_shape(), "f16")])
+    if op.results[0].first_use is not None:
+        rewriter.insert(half)
+        op.results[0].replace_all_uses_with(half.results[0])
+
+def change_signature(op, rewriter):
+    while not isinstance(op, FuncOp):
+        op = op.parent_op()
+    op.properties["sym_name"] = StringAttr("other")
+
+def stir(op, rewriter):
+    rewriter.notify_op_modified(op)
+
+def grow(op, rewriter):
+    rewriter.replace(op, ExpOp.make(op.operands[0]))
+
+def leave(op, rewriter):
+    raise SystemExit(3)
+
+def stop(op, rewriter):
+    raise GeneratorExit
+
+def recurse(op, rewriter):
+    recurse(op, rewriter)
+
+def meddle(act):
+    return lambda: [OnExp(act)]
+
+def meddler(act):
+    return Pathfinder("fuel-fork-variants", lambda planning: OnExp(act))
+
+for _act in (
+    feed_itself, detach, clear, retype, change_signature, stir, grow, leave, stop, recurse
+):
+    globals()[_act.__name__ + "_p"] = meddle(_act)
+    globals()[_act.__name__ + "_f"] = meddler(_act)
 
 class Raiser(RewritePattern):
     def match_and_rewrite(self, op, rewriter):
@@ -208,6 +266,39 @@ def test_a_pattern_that_goes_wrong_is_named(install: Install, value: str, messag
     install(wrong={plugins.PATTERNS: {"p": f"bad_plugin:{value}"}})
     with pytest.raises(PluginError, match=f"^fuel.patterns 'p' of package wrong {message}"):
         RecognizePass().apply(make_context(), parse_module(PROGRAM))
+
+
+WRONG = "leaves a module that is wrong: "
+RUINS = [
+    ("feed_itself", WRONG + ".* before it is made"),
+    ("detach", WRONG),
+    ("clear", WRONG + "|failed: "),
+    ("retype", WRONG),
+    ("change_signature", "changed what a function takes or gives"),
+    ("stir", "does not end: it has matched 1024 times"),
+    ("grow", "does not end: it has matched 1024 times"),
+    ("leave", "failed: SystemExit: 3"),
+    ("stop", "failed: GeneratorExit"),
+    ("recurse", "failed: RecursionError"),
+]
+
+
+@pytest.mark.parametrize(("act", "message"), RUINS)
+@pytest.mark.parametrize("kind", ["p", "f"])
+def test_what_a_pattern_ruins_is_undone_and_named(
+    install: Install, kind: str, act: str, message: str
+) -> None:
+    if (kind, act) in {("p", "clear"), ("f", "retype"), ("f", "stir"), ("f", "grow")}:
+        return  # an `exp` has no properties; a pathfinder's pattern sees each op once
+    group, name = (plugins.PATTERNS, "p") if kind == "p" else (plugins.PATHFINDERS, "finder")
+    install(wrong={group: {name: f"bad_plugin:{act}_{kind}"}})
+    module = parse_module(PROGRAM) if kind == "p" else forked()
+    before = str(module)
+    with pytest.raises(PluginError, match=f"^{group} '{name}' of package wrong ({message})"):
+        (RecognizePass() if kind == "p" else FindPathsPass()).apply(make_context(), module)
+    assert str(module) == before
+    with pytest.raises(PluginError, match=f"^{group} '{name}' of package wrong ({message})"):
+        optimize()
 
 
 def test_a_pruner_leaves_a_persons_arms(install: Install) -> None:

@@ -15,10 +15,20 @@ from xdsl.pattern_rewriter import PatternRewriteWalker, RewritePattern
 from fuel_dialect.attributes import ArmAttr
 from fuel_dialect.errors import FuelPassError, PluginError
 from fuel_dialect.plugins import PATHFINDERS, PRUNERS, Plugin, found
-from fuel_passes.forking.plugins import STEPS, Maker, Pathfinder, Planning, Pruner, Step, guarded
+from fuel_passes.forking.plugins import (
+    STEPS,
+    Bounded,
+    Maker,
+    Pathfinder,
+    Planning,
+    Pruner,
+    Step,
+    guarded,
+)
 from fuel_passes.planning.candidates import candidates_for
 from fuel_passes.planning.measurements import MeasurementSource
 from fuel_passes.planning.topology import check_plan, resolve
+from fuel_passes.restore import all_or_nothing
 from fuel_passes.walk import branches, functions
 
 
@@ -32,8 +42,9 @@ class FindPathsPass(ModulePass):
     Without such packages nothing happens.
 
     A pathfinder only adds arms, and their origin begins with its name; a pruner only drops arms
-    that passes made. What does otherwise, fails, or cannot be imported is a `PluginError` that
-    names the package.
+    that passes made. What does otherwise, fails, does not end, leaves a module that does not
+    verify, or cannot be imported is a `PluginError` that names the package, and the module is
+    unchanged then.
 
     Options: `after=fuel-fork-variants|fuel-fork-placements` (default fuel-fork-variants);
     `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); `deterministic=true`,
@@ -63,11 +74,12 @@ class FindPathsPass(ModulePass):
         steps = _Steps(ctx, op, Planning(candidates_for(topology, *asked)), pruners)
         for plugin, pathfinder in pathfinders:
             _check_step(plugin, pathfinder)
-        steps.prune()
-        for plugin, pathfinder in pathfinders:
-            if pathfinder.after == self.after:
-                steps.run(plugin, pathfinder.make, _check_added)
-                steps.prune()
+        with all_or_nothing(op):
+            steps.prune()
+            for plugin, pathfinder in pathfinders:
+                if pathfinder.after == self.after:
+                    steps.run(plugin, pathfinder.make, _check_added)
+                    steps.prune()
 
 
 def _check_step(plugin: Plugin, pathfinder: Pathfinder) -> None:
@@ -96,7 +108,7 @@ class _Steps:
     def run(self, plugin: Plugin, make: Maker, check: _Check) -> None:
         """Apply one pass, and look at what it did to the arms."""
         before = _arms(self.module)
-        with guarded(plugin):
+        with guarded(plugin, self.module):
             self._apply(plugin, make(self.planning))
         after = _arms(self.module)
         check(plugin, after - before, before - after)
@@ -105,7 +117,8 @@ class _Steps:
         if isinstance(made, ModulePass):
             made.apply(self.ctx, self.module)
         elif isinstance(made, RewritePattern):
-            PatternRewriteWalker(made, apply_recursively=False).rewrite_module(self.module)
+            bounded = Bounded(made, plugin, self.module)
+            PatternRewriteWalker(bounded, apply_recursively=False).rewrite_module(self.module)
         else:
             raise PluginError(f"{plugin} must make a ModulePass or a RewritePattern, not {made!r}")
 

@@ -18,7 +18,8 @@ from xdsl.pattern_rewriter import (
 
 from fuel_dialect.errors import PluginError
 from fuel_dialect.plugins import PATTERNS, Plugin, found
-from fuel_passes.forking.plugins import guarded
+from fuel_passes.forking.plugins import Bounded, guarded
+from fuel_passes.restore import all_or_nothing
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,21 @@ class RecognizePass(ModulePass):
     `RewritePattern`s; for one op, the first that matches is taken. They see every function, arm and
     scan body. Without such packages nothing happens.
 
-    Raises `PluginError` for an entry point that is of no use. No options.
+    Raises `PluginError` for an entry point that is of no use, and for patterns that fail, do not
+    end, or leave a module that does not verify; the module is unchanged then. No options.
     """
 
     name = "fuel-recognize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for plugin in found(PATTERNS):
-            patterns = list(_patterns(plugin))
-            walker = PatternRewriteWalker(GreedyRewritePatternApplier(patterns))
-            with guarded(plugin):
-                walker.rewrite_module(op)
+        plugins = list(found(PATTERNS))
+        if not plugins:
+            return
+        with all_or_nothing(op):
+            for plugin in plugins:
+                patterns = GreedyRewritePatternApplier(list(_patterns(plugin)))
+                with guarded(plugin, op):
+                    PatternRewriteWalker(Bounded(patterns, plugin, op)).rewrite_module(op)
 
 
 def _patterns(plugin: Plugin) -> Iterator[RewritePattern]:

@@ -18,13 +18,28 @@ LEAST, MOST = 1e-100, 1e100
 
 
 def load(text: str, where: str) -> object:
-    """What a JSON text holds. Raises `FuelPassError` for a text that is no JSON."""
+    """Returns what a JSON text holds. Raises `FuelPassError` for a text that is no JSON."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except ValueError as error:
         raise FuelPassError(f"{where} is not JSON: {error}") from error
     except RecursionError:
         raise FuelPassError(f"{where} is nested too deeply to be read") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Json:
+    """Returns an object whose keys differ. Raises `ValueError` for one that has a key twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"an object has the key {twice!r} twice")
+    return found
+
+
+def _constant(name: str) -> float:
+    """Raises `ValueError` for NaN and infinities, which JSON has no numbers for."""
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def device_name(name: str, where: str) -> str:

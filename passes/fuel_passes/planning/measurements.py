@@ -189,7 +189,7 @@ def _measurement(value: object, where: str) -> tuple[MeasurementKey, int]:
 
 
 def _optional(fields: Fields, name: str) -> str:
-    return fields.text(name) if fields.given.get(name) else UNTRACKED
+    return UNTRACKED if fields.given.get(name, UNTRACKED) == UNTRACKED else fields.text(name)
 
 
 def _word(value: object, where: str) -> str:
@@ -199,11 +199,11 @@ def _word(value: object, where: str) -> str:
 
 
 def _dtype(value: object, where: str) -> str:
-    if value not in dtypes.BY_NAME:
+    if not isinstance(value, str) or value not in dtypes.BY_NAME:
         raise FuelPassError(
             f"{where}: {value!r} is no dtype; there are {', '.join(dtypes.BY_NAME)}"
         )
-    return str(value)
+    return value
 
 
 def _class(value: object, where: str) -> int:
