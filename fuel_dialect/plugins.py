@@ -6,7 +6,7 @@ What other packages add, found by entry point; `docs/plugins.md` shows a package
 |---|---|
 | `fuel.references` | a mapping from op classes to functions of arrays, as those of `reference/` |
 | `fuel.kernels` | a mapping from op classes to the rules of an emitter; its name says of which |
-| `fuel.targets` | the `TargetDescription` of the backend of its name |
+| `fuel.targets` | the `TargetDescription` of the target of its name, which names its code |
 | `fuel.patterns` | a function that makes recognition patterns (`fuel-recognize`) |
 | `fuel.pathfinders` | a `fuel_passes.forking.plugins.Pathfinder` (`fuel-find-paths`) |
 | `fuel.pruners` | a `fuel_passes.forking.plugins.Pruner` (`fuel-find-paths`) |

@@ -4,27 +4,37 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from acme_fuel.loops import LoopsTarget
 from acme_fuel.ops import SquaredReluOp
+from acme_fuel.reference_target import ReferenceTarget
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.universe import Universe
 
 import fuel_dialect as fuel
 from fuel_dialect.context import make_context, parse_module
-from fuel_dialect.errors import NoBackendForOp
+from fuel_dialect.errors import DeviceUnavailable, NoBackendForOp, UnknownDevice
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp
+from fuel_dialect.targets.registry import registered
 from fuel_explain import explain
+from fuel_explain.colours import colour_of
 from fuel_passes.forking.find_paths import FindPathsPass
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.legalize.decompose import DecomposePass
 from fuel_passes.legalize.recognize import RecognizePass
 from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_runtime import Session
+from fuel_passes.planning.topology import STAMP, attribute_of
+from fuel_runtime import Session, open_devices
+from fuel_runtime.cli import main
+from fuel_runtime.devices.topology import topology_for
+from fuel_runtime.probe import probe
 
 CHAIN = """\
 func.func @main(%x: tensor<300x400xf32>, %y: tensor<300x400xf32>) -> tensor<300x400xf32> {
@@ -185,3 +195,137 @@ def test_the_second_target_computes_the_same() -> None:
 def test_what_the_second_target_lacks_is_decomposed_or_refused() -> None:
     with pytest.raises(NoBackendForOp, match=r"exp: no kernel for \(f64\) -> f64 on cpu/loops"):
         optimized(LOOPS.replace("acme.squared_relu", "fuel.exp"))
+
+
+RELU = """\
+func.func @main(%x: tensor<300x400xf32>) -> tensor<300x400xf32> {
+  %w = fuel.weight "w" : tensor<300x400xf32>
+  %r = fuel.maximum %x, %w : tensor<300x400xf32>
+  func.return %r : tensor<300x400xf32>
+}
+"""
+
+BOTH = "cpu,cpu/reference"
+
+
+def test_the_reference_target_runs_alone() -> None:
+    x, w = arrays(300, 400)
+    exe = Session("cpu/reference").compile(RELU, weights={"w": w})
+    np.testing.assert_array_equal(exe(x)[0], np.maximum(x, w))
+    (run,) = exe.report().route
+    assert (run.target, run.launches) == ("cpu/reference", 0)
+    assert '// run0\n%r = fuel.run on #fuel.target<cpu, "reference">' in exe.source
+    assert [port for port in exe.report().weights] == ["w: f32[300, 400]"]
+
+
+def test_a_session_holds_both_targets_and_plans_with_the_cheaper() -> None:
+    x, w = arrays(300, 400)
+    exe = Session(BOTH).compile(RELU, weights={"w": w})
+    np.testing.assert_array_equal(exe(x)[0], np.maximum(x, w))
+    assert [run.target for run in exe.report().route] == ["cpu/numpy"]
+    assert "  cpu: present, targets numpy, reference\n" in str(exe.report())
+    assert "reference" not in str(Session("cpu").compile(RELU, weights={"w": w}).report())
+    with pytest.raises(UnknownDevice, match=r"what runs on cpu is numpy, loops, reference"):
+        Session("cpu/abacus")
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+def test_it_is_forked_against_numpy(arm: int) -> None:
+    x, w = arrays(300, 400)
+    session = Session(BOTH, variants="keep", reach=100, force={"d0": arm})
+    exe = session.compile(RELU, weights={"w": w})
+    np.testing.assert_array_equal(exe(x)[0], np.maximum(x, w))
+    (branch,) = exe.report().branches
+    assert [a.target for a in branch.arms] == ["cpu/numpy", "cpu/reference"]
+    assert branch.arms[0].price_ns < branch.arms[1].price_ns  # pyright: ignore[reportOptionalOperand]
+    assert [run.target for run in exe.report().route] == [branch.arms[arm].target]
+
+
+def test_runs_of_both_targets_in_one_call() -> None:
+    text = """\
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %b = fuel.branch "d"(%a = %x : tensor<3xf32>) -> tensor<3xf32>
+  arm on #fuel.target<cpu, "reference"> {
+    %0 = fuel.log %a : tensor<3xf32>
+    fuel.yield %0 : tensor<3xf32>
+  }
+  arm on #fuel.target<cpu, "numpy"> {
+    %0 = fuel.neg %a : tensor<3xf32>
+    fuel.yield %0 : tensor<3xf32>
+  }
+  %y = fuel.neg %b : tensor<3xf32>
+  func.return %y : tensor<3xf32>
+}
+"""
+    exe = Session(BOTH).compile(text)
+    (y,) = exe(np.array([0, 1, -1], np.float32))
+    np.testing.assert_array_equal(y, np.array([np.inf, 0, np.nan], np.float32))
+    assert [run.target for run in exe.report().route] == ["cpu/reference", "cpu/numpy"]
+    pinned = Session(BOTH).compile(
+        RELU, weights={"w": np.zeros((300, 400), "f4")}, place={"r": "cpu"}
+    )
+    assert [run.target for run in pinned.report().route] == ["cpu/numpy"]
+
+
+def test_states_and_workspaces_of_both_targets() -> None:
+    g = fuel.Graph()
+    total = g.state((4,), "f32", name="total")
+    x = g.input((4,), "f32", name="x")
+    g.update(total, total + x)
+    module = g.build(x * 2)
+    for devices in ("cpu", "cpu/reference"):
+        exe = Session(devices).compile(module)
+        state = exe.new_state()
+        for _ in range(3):
+            exe(np.ones(4, np.float32), state=state)
+        np.testing.assert_array_equal(state["total"], np.full(4, 3, np.float32))
+
+
+def test_fuel_run_takes_the_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.mlir"
+    path.write_text(RELU)
+    assert main([str(path), "--random", "0", "--devices", "cpu/reference", "--report"]) == 0
+    assert "run0 on cpu/reference: 1 kernel\n" in capsys.readouterr().out
+
+
+def test_it_has_a_price_and_a_colour() -> None:
+    topology = topology_for(open_devices(BOTH, 1))
+    assert topology.name == "cpu+cpu/reference"
+    module = parse_module(RELU)
+    module.attributes[STAMP] = attribute_of(topology)
+    explanation = str(explain(module, OptimizePass()))
+    assert "* cpu/numpy " in explanation
+    assert "  cpu/reference " in explanation
+    assert colour_of("cpu/reference") == "#b0578d" != colour_of("cpu/numpy")
+
+
+def test_it_prints_its_runs() -> None:
+    output = io.StringIO()
+    module = parse_module(RELU)
+    module.attributes[STAMP] = attribute_of(topology_for(open_devices("cpu/reference", 1)))
+    ReferenceTarget().emit(make_context(), module, output)
+    assert output.getvalue().startswith(
+        '// main_0\n%r = fuel.run on #fuel.target<cpu, "reference">'
+    )
+    assert Universe.get_multiverse().all_targets["acme-reference"]() is ReferenceTarget
+
+
+def test_its_probe_is_asked_if_it_joins() -> None:
+    joining = {**registered(), "reference": replace(registered()["reference"], joins=True)}
+    topology, _ = probe("here", lambda command: "", registry=joining)
+    assert [str(target) for target in topology.targets] == ["cpu/numpy", "cpu/reference"]
+    assert [device.name for device in topology.devices] == ["cpu"]
+    assert topology.devices[0].memory_bytes is not None
+
+
+def test_a_target_without_its_package_is_absent() -> None:
+    lacking = replace(registered()["reference"], packages=("no_such_package",))
+    joining = {**registered(), "reference": replace(lacking, joins=True)}
+    devices = open_devices("cpu", 1, None, joining)
+    assert [(str(a.what), a.reason) for a in devices.absent] == [
+        ("cpu/reference", "the package no_such_package is not installed")
+    ]
+    report = str(Session(devices).compile(RELU, weights={"w": np.zeros((300, 400), "f4")}).report())
+    assert "  cpu/reference: absent, the package no_such_package is not installed\n" in report
+    with pytest.raises(DeviceUnavailable, match="cpu/reference is not available: the package no_"):
+        open_devices("cpu/reference", 1, None, {**registered(), "reference": lacking})

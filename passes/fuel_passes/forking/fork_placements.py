@@ -79,7 +79,7 @@ class ForkPlacementsPass(ModulePass):
             )
         topology = resolve(op, self.topology)
         check_plan(op, topology)
-        if len({target.device for target in topology.targets}) < 2:
+        if len(topology.targets) < 2:
             return
         candidates = candidates_for(topology, self.deterministic, self.max_ulps, self.measurements)
         for function in functions(op):
@@ -220,7 +220,7 @@ class _Survey:
         """The target of an item that may be in a segment; None for what stands between segments."""
         if "placement" in op.properties:
             return None
-        able = {c.target.device for c in self.candidates.of(op) if c.price_ns is not None}
+        able = {c.target for c in self.candidates.of(op) if c.price_ns is not None}
         return _planned_target(op, default, self.topology.targets) if len(able) > 1 else None
 
     def _home(self, op: Operation, default: TargetAttr) -> str:
@@ -258,15 +258,20 @@ class _Survey:
         )
 
     def others(self, segment: Segment) -> Iterator[tuple[int, TargetAttr]]:
-        """The price on every other device that can run a segment, with its cheapest target."""
-        best: dict[DeviceAttr, tuple[int, TargetAttr]] = {}
+        """
+        Yields the price on other targets that can run a segment.
+
+        Those are the others of its own device, and of every other device the cheapest.
+        """
+        best: dict[DeviceAttr | TargetAttr, tuple[int, TargetAttr]] = {}
         for target in self.topology.targets:
-            if target.device == segment.target.device:
+            if target == segment.target:
                 continue
+            place = target if target.device == segment.target.device else target.device
             price = self.price(segment, target)
-            known = best.get(target.device)
+            known = best.get(place)
             if price is not None and (known is None or price < known[0]):
-                best[target.device] = (price, target)
+                best[place] = (price, target)
         yield from best.values()
 
     def _crossings(self, segment: Segment, device: str) -> Iterator[tuple[SSAValue, str, str]]:

@@ -17,6 +17,7 @@ from fuel_dialect.targets.machine import (
     both_ways,
 )
 from fuel_dialect.targets.presets import CARDS, PRESETS
+from fuel_dialect.targets.registry import default_backend
 from fuel_runtime.devices.interface import Device
 from fuel_runtime.devices.present import Devices
 
@@ -34,7 +35,7 @@ def topology_for(devices: Devices) -> Topology:
     for name in FITTING:
         if PRESETS[name].targets == targets:
             return PRESETS[name]
-    labels = [device.name.label for device in devices.present]
+    labels = [name for device in devices.present for name in _labels(device)]
     assumed = machine.assumed("+".join(labels), targets)
     memory = {d.name.label: d.total_bytes() for d in devices.present}
     described = tuple(
@@ -50,6 +51,13 @@ def _between(devices: Devices) -> Iterator[Link]:
     for one, other in combinations(devices.takers, 2):
         names = one.name.label, other.name.label
         yield from both_ways(*names, PCIE_LATENCY_NS, PCIE_BYTES_PER_NS)
+
+
+def _labels(device: Device) -> Iterator[str]:
+    """Yields the name of a device for its default target, and the other targets whole."""
+    default = default_backend(device.name.kind.data)
+    for target in device.targets:
+        yield device.name.label if target.backend.data == default else str(target)
 
 
 def _rates(device: Device) -> Iterator[Rates]:

@@ -43,6 +43,8 @@ DESCRIPTION = TargetDescription(
     launch_ns=100,
     tile=1,
     threads=1,
+    printer="acme_fuel.loops:LoopsTarget",
+    joins=False,
     lacks=frozenset(op.name.removeprefix("fuel.") for op in OPS if op not in RULES),
 )
 

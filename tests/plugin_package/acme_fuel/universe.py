@@ -20,4 +20,13 @@ def _loops() -> type[Target]:
     return LoopsTarget
 
 
-ACME_UNIVERSE = Universe(all_dialects={"acme": _acme}, all_targets={"acme-loops": _loops})
+def _reference() -> type[Target]:
+    from acme_fuel.reference_target import ReferenceTarget
+
+    return ReferenceTarget
+
+
+ACME_UNIVERSE = Universe(
+    all_dialects={"acme": _acme},
+    all_targets={"acme-loops": _loops, "acme-reference": _reference},
+)
