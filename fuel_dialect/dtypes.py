@@ -45,6 +45,13 @@ class DType:
         return self.kind in ("signed", "unsigned")
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest value of an integer type."""
+        if self.kind == "unsigned":
+            return 0, 2**self.bits - 1
+        return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+
+    @property
     def itemsize(self) -> int:
         """Bytes of one element; 0 for packed types, which have no addressable element."""
         return self.bits // 8 if self.bits >= 8 else int(self.kind == "mask")

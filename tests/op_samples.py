@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -17,6 +18,7 @@ from xdsl.dialects.builtin import FloatAttr, f64
 
 from fuel_dialect import dtypes
 from fuel_dialect.dialect import OPS
+from fuel_dialect.numbers import scalar_attribute
 from fuel_dialect.ops import (
     comparison,
     elementwise,
@@ -101,17 +103,31 @@ def ordinary(dtype: str, shape: Sequence[int], seed: int = 0) -> Array:
 def elementwise_samples(op: type[elementwise.ElementwiseOp], dtype: str) -> Iterator[Sample]:
     count = 2 if issubclass(op, elementwise.BinaryOp | comparison.ComparisonOp) else 1
     for each in (*SHAPES, LARGE):
-        for properties in _properties(op):
+        for properties in _properties(op, dtype):
             yield Sample([values(dtype, each, seed) for seed in range(count)], properties)
 
 
-def _properties(op: type[FuelOp]) -> list[dict[str, Any]]:
+def scalars(dtype: str) -> tuple[float, ...]:
+    """Numbers that meet tensors of a dtype: integers at the limits, and where floats end."""
+    entry = dtypes.of(dtype)
+    if not entry.is_integer:
+        return (2.7, -0.1)
+    low, high = entry.limits
+    return tuple(n for n in (low, 2, 2**53 + 1, high) if low <= n <= high)
+
+
+def _properties(op: type[FuelOp], dtype: str) -> list[dict[str, Any]]:
+    def number(value: float) -> Any:
+        return scalar_attribute(op.mnemonic(), "number", value, dtypes.of(dtype).type)
+
+    numbers = scalars(dtype)
     if issubclass(op, elementwise.ScalarOp):
-        return [{"scalar": FloatAttr(v, f64)} for v in (2.7, -0.1)]
+        return [{"scalar": number(v)} for v in numbers]
     if op is elementwise.PowiOp:
         return [{"exponent": integer(n)} for n in (0, 1, 2, 3, 7, -1, -2)]
     if op is elementwise.ClampOp:
-        return [{"min": FloatAttr(a, f64), "max": FloatAttr(b, f64)} for a, b in ((-1, 2), (0, 0))]
+        bounds = [*pairwise(sorted({0, *numbers})), (0, 0)]
+        return [{"min": number(a), "max": number(b)} for a, b in bounds]
     return [{}]
 
 

@@ -22,6 +22,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import ArmAttr, TargetAttr
+from fuel_dialect.numbers import AnyNumber, scalar_attribute
 from fuel_dialect.ops import (
     comparison,
     elementwise,
@@ -172,18 +173,25 @@ class _Grower:
 
     def scalar(self) -> None:
         value = self.pick()
-        number = FloatAttr(float(self.draw(st.integers(-3, 3))), f64)
+        low, high = sorted([self.number(value), self.number(value)], key=lambda n: n.value.data)
         choice = self.draw(st.integers(0, 3))
         if choice == 0:
-            self.add(elementwise.AddScalarOp.make(value, scalar=number))
+            self.add(elementwise.AddScalarOp.make(value, scalar=low))
         elif choice == 1:
-            self.add(elementwise.MulScalarOp.make(value, scalar=number))
+            self.add(elementwise.MulScalarOp.make(value, scalar=low))
         elif choice == 2:
             exponent = IntegerAttr(self.draw(st.integers(0, 3)), i32)
             self.add(elementwise.PowiOp.make(value, exponent=exponent))
         else:
-            high = FloatAttr(number.value.data + 2, f64)
-            self.add(elementwise.ClampOp.make(value, min=number, max=high))
+            self.add(elementwise.ClampOp.make(value, min=low, max=high))
+
+    def number(self, value: SSAValue) -> AnyNumber:
+        """A scalar that meets a value: a small one, or any that an integer type holds."""
+        element = tensor_type(value).element_type
+        dtype = dtypes.of_type(element)
+        low, high = dtype.limits if dtype.is_integer else (-3, 3)
+        drawn = self.draw(st.integers(max(low, -3), 3) | st.integers(low, high))
+        return scalar_attribute("scalar", "number", drawn, element)
 
     def select(self) -> None:
         value = self.pick()

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from fuel_dialect import dtypes
-from fuel_dialect.builder.promotion import host_array, integer_range, is_number, weak
+from fuel_dialect.builder.promotion import host_array, is_number, weak
 from fuel_dialect.builder.trace import Trace
 from fuel_dialect.errors import DTypeError, ShapeError
 from fuel_dialect.numbers import show, splat_attribute
@@ -54,7 +54,7 @@ def _check_kept(
     kept = wide == array
     if dtype.is_integer and wide.dtype.kind == "f":
         # a float beyond the range may convert to the limit, which rounds to the same float
-        low, high = integer_range(dtype)
+        low, high = dtype.limits
         kept = kept & (wide >= float(low)) & (wide < float(high + 1))
     if not np.all(kept):
         worst = wide[~np.asarray(kept)][0]

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.builder.arguments import as_f64, as_int, as_shape, unpack
+from fuel_dialect.builder.arguments import as_int, as_shape, unpack
 from fuel_dialect.builder.constants import make_constant
 from fuel_dialect.builder.op_methods import OpMethods
 from fuel_dialect.builder.promotion import Number, is_number, weak
@@ -26,7 +26,7 @@ from fuel_dialect.builder.trace import Trace
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError
 from fuel_dialect.layout import broadcast_shapes
-from fuel_dialect.numbers import integer, splat_attribute
+from fuel_dialect.numbers import integer, scalar_attribute, splat_attribute
 from fuel_dialect.ops import (
     elementwise,
     indexing,
@@ -108,13 +108,23 @@ class Handle(OpMethods):
         made = self.trace.emit(ConstOp, (), (type_,), value=value)
         return type(self)(self.trace, made)
 
+    def _scalar(self, op: str, what: str, number: object) -> Attribute:
+        return scalar_attribute(op, what, number, self.type.element_type)
+
     def add_scalar(self, scalar: float) -> Self:
-        """self + scalar; the scalar is held as f64 and converted to the dtype first."""
-        return self.emit(elementwise.AddScalarOp, scalar=as_f64("add_scalar", scalar))
+        """
+        self + scalar.
+
+        For floats the scalar is held as f64 and converted to the dtype; for integers it is one of
+        the dtype's. Raises `DTypeError`.
+        """
+        number = self._scalar("add_scalar", "the scalar", scalar)
+        return self.emit(elementwise.AddScalarOp, scalar=number)
 
     def mul_scalar(self, scalar: float) -> Self:
-        """self * scalar; the scalar is held as f64 and converted to the dtype first."""
-        return self.emit(elementwise.MulScalarOp, scalar=as_f64("mul_scalar", scalar))
+        """self * scalar, which is what `add_scalar` says. Raises `DTypeError`."""
+        number = self._scalar("mul_scalar", "the scalar", scalar)
+        return self.emit(elementwise.MulScalarOp, scalar=number)
 
     def powi(self, exponent: SupportsIndex) -> Self:
         """self to an integer power, by repeated multiplication; 0 gives 1."""
@@ -123,8 +133,13 @@ class Handle(OpMethods):
         )
 
     def clamp(self, min: float, max: float) -> Self:
-        """self limited to [min, max]. Raises `GraphError` unless min <= max."""
-        return self.emit(elementwise.ClampOp, min=as_f64("clamp", min), max=as_f64("clamp", max))
+        """
+        self limited to [min, max], which are what `add_scalar` says.
+
+        Raises `DTypeError`, and `GraphError` unless min <= max.
+        """
+        low, high = (self._scalar("clamp", *bound) for bound in (("min", min), ("max", max)))
+        return self.emit(elementwise.ClampOp, min=low, max=high)
 
     def where(self, on_true: Handle, on_false: Handle) -> Self:
         """`on_true` where this mask is true, else `on_false`. One shape; both of one dtype."""

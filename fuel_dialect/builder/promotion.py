@@ -73,7 +73,7 @@ def _weak_integer(op: str, number: float, dtype: DType) -> int:
             f"{op}: a tensor of {dtype} and the float {show(number)} have no common dtype; cast "
             'the tensor to a float dtype first, such as astype("f32")'
         )
-    low, high = integer_range(dtype)
+    low, high = dtype.limits
     if not low <= number <= high:
         raise DTypeError(f"{op}: {show(number)} does not fit {dtype}, which holds {low} to {high}")
     return number
@@ -84,18 +84,6 @@ def _float(op: str, number: float) -> float:
         return float(number)
     except OverflowError:
         raise DTypeError(f"{op}: {show(number)} is beyond the range of a float") from None
-
-
-def integer_range(dtype: DType) -> tuple[int, int]:
-    """The least and the largest value of an integer type."""
-    if dtype.kind == "unsigned":
-        return 0, 2**dtype.bits - 1
-    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-
-
-def is_exact(number: float) -> bool:
-    """Whether an f64 holds the number, as scalar attributes do."""
-    return isinstance(number, float) or abs(number) <= 2**53
 
 
 def is_number(value: object) -> TypeGuard[Number]:

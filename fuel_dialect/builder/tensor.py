@@ -22,9 +22,7 @@ from fuel_dialect.builder.handle import Handle
 from fuel_dialect.builder.numpy_methods import NumpyMethods
 from fuel_dialect.builder.promotion import (
     Number,
-    integer_range,
     is_array,
-    is_exact,
     is_number,
     promote,
     weak,
@@ -109,7 +107,7 @@ class Tensor(Handle, NumpyMethods):
             return left.emit(op, right)
 
     def __add__(self, other: Operand) -> Tensor:
-        if is_number(other) and is_exact(other):
+        if is_number(other):
             return self.add_scalar(weak("add", other, self.dtype))
         return self._binary("add", elementwise.AddOp, other)
 
@@ -168,16 +166,16 @@ class Tensor(Handle, NumpyMethods):
         return self._binary("subtract", elementwise.SubOp, other)
 
     def _takes(self, number: Number) -> bool:
-        """Whether a scalar attribute holds the number and the dtype has it."""
+        """Returns True if the dtype has the number."""
         try:
             weak("subtract", number, self.dtype)
         except DTypeError:
             return False
-        return is_exact(number)
+        return True
 
     def multiply(self, other: Operand) -> Tensor:
         """self * other, broadcast and promoted."""
-        if is_number(other) and is_exact(other):
+        if is_number(other):
             return self.mul_scalar(weak("multiply", other, self.dtype))
         return self._binary("multiply", elementwise.MulOp, other)
 
@@ -238,7 +236,7 @@ class Tensor(Handle, NumpyMethods):
         """Limited to [min, max]; a bound is a number, a tensor, an array, or None for no bound."""
         bounds = [b for b in (min, max) if b is not None]
         with self.trace.editing():
-            if all(is_number(b) and is_exact(b) for b in bounds):
+            if all(is_number(b) for b in bounds):
                 low, high = self._bounds()
                 low = weak("clip", min, self.dtype) if is_number(min) else low
                 high = weak("clip", max, self.dtype) if is_number(max) else high
@@ -249,7 +247,7 @@ class Tensor(Handle, NumpyMethods):
             return lifted._binary("clip", elementwise.MinimumOp, max)
 
     def _bounds(self) -> tuple[float, float]:
-        return integer_range(self.dtype) if self.dtype.is_integer else (-inf, inf)
+        return self.dtype.limits if self.dtype.is_integer else (-inf, inf)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Tensor:
         """

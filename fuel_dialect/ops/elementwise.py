@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    BaseAttr,
     EqAttrConstraint,
     irdl_op_definition,
     operand_def,
@@ -26,6 +27,7 @@ from xdsl.traits import Commutative, Pure
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, GraphError
+from fuel_dialect.numbers import AnyNumber, check_scalar, exact_scalar
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
     SAME_TENSOR,
@@ -37,6 +39,8 @@ from fuel_dialect.ops.base import (
 )
 from fuel_dialect.tensors import AnyTensor
 from fuel_dialect.traits import Elementwise
+
+ANY_NUMBER = BaseAttr(FloatAttr) | BaseAttr(IntegerAttr)
 
 
 class ElementwiseOp(FuelOp, abc.ABC):
@@ -321,19 +325,56 @@ class GeluTanhOp(TranscendentalOp):
     WEIGHT: ClassVar[int] = 16
 
 
-class ScalarOp(UnaryOp, abc.ABC):
+class WithScalarsOp(UnaryOp, abc.ABC):
     """
-    A tensor and a number.
+    A tensor and numbers, which are the properties `SCALARS`.
 
-    The number is held as f64 and converted to the element type first, then the arithmetic is done
-    in the element type.
+    For floats a number is held as f64 and converted to the element type, then the arithmetic is
+    done in the element type. For integers it is an i64 whose value the element type has.
     """
 
-    scalar = prop_def(FloatAttr)
+    SCALARS: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def create(cls, **given: Any) -> Self:
+        return super().create(**given)._with_exact_scalars()
+
+    @classmethod
+    def build(cls, **given: Any) -> Self:
+        return super().build(**given)._with_exact_scalars()
+
+    def _with_exact_scalars(self) -> Self:
+        """Hold `2.0 : f64`, which a text may say for an integer tensor, as the integer it is."""
+        element = cast(AnyTensor, self.input.type).element_type if self.operands else None
+        if element in dtypes.BY_TYPE:
+            for name in self.properties.keys() & set(self.SCALARS):
+                self.properties[name] = exact_scalar(self.properties[name], element)
+        return self
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[AnyTensor],
+        properties: Properties,
+        declared: Sequence[AnyTensor],
+    ) -> Sequence[AnyTensor]:
+        types = super().infer(operands, properties, declared)
+        for name in cls.SCALARS:
+            check_scalar(cls.mnemonic(), name, properties[name], operands[0].element_type)
+        return types
+
+
+class ScalarOp(WithScalarsOp, abc.ABC):
+    """A tensor and one number."""
+
+    SCALARS: ClassVar[tuple[str, ...]] = ("scalar",)
+
+    scalar = prop_def(ANY_NUMBER)
 
     @property
     def value(self) -> float:
-        return cast("FloatAttr[Any]", self.scalar).value.data
+        """The number: an int for integer tensors, else a float."""
+        return cast(AnyNumber, self.scalar).value.data
 
 
 @irdl_op_definition
@@ -365,13 +406,20 @@ class PowiOp(UnaryOp):
 
 
 @irdl_op_definition
-class ClampOp(UnaryOp):
+class ClampOp(WithScalarsOp):
     """x limited to [min, max], both inclusive; NaN stays NaN."""
 
     name = "fuel.clamp"
 
-    min = prop_def(FloatAttr)
-    max = prop_def(FloatAttr)
+    SCALARS: ClassVar[tuple[str, ...]] = ("min", "max")
+
+    min = prop_def(ANY_NUMBER)
+    max = prop_def(ANY_NUMBER)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest value: ints for integer tensors, else floats."""
+        return cast(AnyNumber, self.min).value.data, cast(AnyNumber, self.max).value.data
 
     @classmethod
     def infer(
@@ -380,11 +428,11 @@ class ClampOp(UnaryOp):
         properties: Properties,
         declared: Sequence[AnyTensor],
     ) -> Sequence[AnyTensor]:
-        low = cast("FloatAttr[Any]", properties["min"]).value.data
-        high = cast("FloatAttr[Any]", properties["max"]).value.data
+        types = super().infer(operands, properties, declared)
+        low, high = (cast(AnyNumber, properties[name]).value.data for name in cls.SCALARS)
         if not low <= high:
             raise GraphError(f"clamp: min {low} must be <= max {high}")
-        return super().infer(operands, properties, declared)
+        return types
 
 
 @irdl_op_definition

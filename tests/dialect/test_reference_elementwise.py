@@ -248,7 +248,7 @@ def test_powi_of_floats():
     assert apply("powi", third, exponent=3)[0] == of("bf16", 1.0078125**3)[0]
 
 
-@pytest.mark.parametrize("dtype", dtypes.NUMERIC)
+@pytest.mark.parametrize("dtype", dtypes.FLOATS)
 def test_scalars_are_converted_before_the_arithmetic(dtype: str):
     x = of(dtype, 1, 2, 3)
     one_and_half = convert(np.array([1.5]), x.dtype)
@@ -256,9 +256,7 @@ def test_scalars_are_converted_before_the_arithmetic(dtype: str):
     assert same_bits(apply("mul_scalar", x, scalar=1.5), apply("mul", x, one_and_half.repeat(3)))
 
 
-def test_scalars_saturate_in_integers_and_round_in_bf16():
-    assert apply("add_scalar", of("i8", 0, 1), scalar=1000.0).tolist() == [127, -128]
-    assert apply("mul_scalar", of("ui8", 3), scalar=-2.0).tolist() == [0]
+def test_scalars_round_in_bf16():
     assert apply("mul_scalar", of("bf16", 1.0), scalar=1.00390625 + 1e-9)[0] == 1.0078125
 
 
