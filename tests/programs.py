@@ -33,14 +33,22 @@ from fuel_dialect.ops import (
     reduction,
     shape,
 )
-from fuel_dialect.ops.base import ConstOp, FuelOp, integer, tensor, tensor_type
+from fuel_dialect.ops.base import AnyTensor, ConstOp, FuelOp, integer, tensor, tensor_type
 from fuel_dialect.ops.control import BranchOp, ScanOp, ScanYieldOp, YieldOp
 from fuel_dialect.ops.shape import int_array
 
 Array = np.ndarray[Any, Any]
 CPU = TargetAttr.of("cpu", "numpy")
 EXTENTS = st.sampled_from([1, 2, 3, 4, 5])
+OFTEN_FULL = st.sampled_from([1, 2, 3, 4, 5, 1, 2, 3, 4, 0])
+"""Extents of arguments, constants and weights: one in ten is 0."""
+
 FLOATS = ("f32", "f64")
+BEYOND_F64 = st.sampled_from([2**53 + 1, -(2**53) - 1, 2**62 + 1, -(2**63), 2**63 - 1])
+"""Integers that a detour by f64 would change."""
+
+NAMES = st.sampled_from([None, "x", "y_1", "lambda", "tl", "out", "buffer", "p0", "_", "n" * 120])
+"""Names of arguments: those that targets use themselves, reserved words, and a long one."""
 
 UNARY = [
     elementwise.NegOp,
@@ -104,11 +112,15 @@ class _Grower:
         self.values += op.results
         return op.results[0]
 
-    def pick(self, *, floats: bool = False, numeric: bool = True, rank: int = 0) -> SSAValue:
+    def pick(
+        self, *, floats: bool = False, numeric: bool = True, rank: int = 0, full: bool = False
+    ) -> SSAValue:
+        """Draws a value of at least this rank; a `full` one has no extent that is 0."""
         fitting = [
             v
             for v in self.values
             if len(tensor_type(v).get_shape()) >= rank
+            and (not full or 0 not in tensor_type(v).get_shape())
             and (not floats or dtypes.of_type(tensor_type(v)).name in FLOATS)
             and (not numeric or dtypes.of_type(tensor_type(v)).kind != "mask")
         ]
@@ -216,8 +228,8 @@ class _Grower:
             self.add(shape.SqueezeOp.make(value, dim=integer(list(extents).index(1))))
         elif choice == 4:
             dim = self.draw(st.integers(0, rank - 1))
-            start = self.draw(st.integers(0, extents[dim] - 1))
-            length = self.draw(st.integers(1, extents[dim] - start))
+            start = self.draw(st.integers(0, max(extents[dim] - 1, 0)))
+            length = self.draw(st.integers(min(1, extents[dim]), extents[dim] - start))
             self.add(
                 shape.SliceOp.make(
                     value, dim=integer(dim), start=integer(start), length=integer(length)
@@ -236,15 +248,17 @@ class _Grower:
 
     def reduce(self) -> None:
         value = self.pick(rank=1)
-        dim = self.draw(st.integers(0, len(tensor_type(value).get_shape()) - 1))
-        self.add(self.draw(st.sampled_from(REDUCTIONS)).make(value, dim=integer(dim)))
+        extents = tensor_type(value).get_shape()
+        dim = self.draw(st.integers(0, len(extents) - 1))
+        ops = REDUCTIONS if extents[dim] else REDUCTIONS[:1]
+        self.add(self.draw(st.sampled_from(ops)).make(value, dim=integer(dim)))
 
     def matmul(self) -> None:
         value = self.pick(floats=True, rank=2)
         self.add(linear_algebra.MatmulOp.make(value, self.add(shape.TransposeOp.make(value))))
 
     def row_op(self) -> None:
-        value = self.pick(floats=True, rank=1)
+        value = self.pick(floats=True, rank=1, full=True)
         if self.draw(st.booleans()):
             self.add(normalization.SoftmaxLastDimOp.make(value))
         else:
@@ -254,7 +268,9 @@ class _Grower:
     def concat(self) -> None:
         value = self.pick(rank=1)
         dim = self.draw(st.integers(0, len(tensor_type(value).get_shape()) - 1))
-        self.add(shape.ConcatOp.make(value, self.like(value), dim=integer(dim)))
+        times = 20 if self.draw(st.integers(0, 9)) == 0 else 1
+        operands = [value, self.like(value)] * times
+        self.add(shape.ConcatOp.make(*operands, dim=integer(dim)))
 
     def cast(self) -> None:
         value = self.pick(numeric=False)
@@ -264,20 +280,23 @@ class _Grower:
         )
 
     def leaf(self) -> None:
-        extents = [self.draw(EXTENTS) for _ in range(self.draw(st.integers(0, 2)))]
+        extents = [self.draw(OFTEN_FULL) for _ in range(self.draw(st.integers(0, 2)))]
         choice = self.draw(st.integers(0, 2))
         if choice == 0:
             self.add(memory.IotaOp.make(declared=[tensor([self.draw(EXTENTS)], "f32")]))
         elif choice == 1:
-            key = f"w{len(self.weights)}"
-            self.weights[key] = numbers(self.draw, extents, "f32")
-            type = tensor(extents, "f32")
-            self.add(memory.WeightOp.make(declared=[type], key=StringAttr(key)))
+            self.weight(tensor(extents, "f32"))
         else:
-            self.constant(extents, self.draw(st.sampled_from(["f32", "f64", "i32"])))
+            self.constant(extents, self.draw(st.sampled_from(["f32", "f64", "i32", "i64"])))
+
+    def weight(self, type: AnyTensor) -> SSAValue:
+        key = f"w{len(self.weights)}"
+        dtype = dtypes.of_type(type).name
+        self.weights[key] = numbers(self.draw, list(type.get_shape()), dtype)
+        return self.add(memory.WeightOp.make(declared=[type], key=StringAttr(key)))
 
     def index(self) -> None:
-        value = self.pick(rank=1)
+        value = self.pick(rank=1, full=True)
         extents = tensor_type(value).get_shape()
         dim = self.draw(st.integers(0, len(extents) - 1))
         places = st.lists(st.integers(0, extents[dim] - 1), min_size=1, max_size=4)
@@ -293,7 +312,7 @@ class _Grower:
         else:
             value = self.pick(rank=1)
         extents = tensor_type(value).get_shape()
-        if not extents:
+        if not extents or 0 in extents:
             return
         widths = [self.draw(st.sampled_from([e, self.draw(st.integers(1, e))])) for e in extents]
         starts = [self.draw(st.integers(0, e - w)) for e, w in zip(extents, widths, strict=True)]
@@ -349,22 +368,34 @@ class _Grower:
         xs = self.pick(floats=True, rank=1)
         x_type = tensor_type(xs)
         row = tensor(x_type.get_shape()[1:], x_type.element_type)
-        init = self.constant(list(row.get_shape()), dtypes.of_type(row).name)
+        inits = [self.initial(row) for _ in range(self.draw(st.sampled_from([1, 1, 2, 3])))]
         extra = self.pick()
-        body = Block(arg_types=[row, row, extra.type])
+        body = Block(arg_types=[*(init.type for init in inits), row, extra.type])
+        carried = list(body.args[: len(inits)])
         inner = self.inner(body)
         inner.depth = 2
         inner.grow(self.draw(st.integers(0, 3)))
-        carries = [v for v in inner.values if v.type == row]
-        carry = inner.add(elementwise.TanhOp.make(self.draw(st.sampled_from(carries))))
+        like = [v for v in inner.values if v.type == row]
+        carry = inner.add(elementwise.TanhOp.make(self.draw(st.sampled_from(like))))
+        following = self.draw(st.permutations([carry, *carried]))[: len(inits)]
         y = self.draw(st.sampled_from(inner.values))
         until = None
         if self.draw(st.booleans()) and self.draw(st.booleans()):
             until = self._until(inner, carry)
-        body.add_op(ScanYieldOp([carry], [y], until))
+        body.add_op(ScanYieldOp(following, [y], until))
         reverse = self.draw(st.booleans())
         length = x_type.get_shape()[0]
-        self.add(ScanOp([init], [xs], [extra], length, Region(body), reverse))
+        self.add(ScanOp(inits, [xs], [extra], length, Region(body), reverse))
+
+    def initial(self, type: AnyTensor) -> SSAValue:
+        """Where a carry starts: a constant, mostly a splat; a weight; or what was computed."""
+        choice = self.draw(st.integers(0, 3))
+        same = [v for v in self.values if v.type == type]
+        if choice == 0 and same:
+            return self.draw(st.sampled_from(same))
+        if choice == 1:
+            return self.weight(type)
+        return self.constant(list(type.get_shape()), dtypes.of_type(type).name)
 
     def _until(self, inner: _Grower, carry: SSAValue) -> SSAValue:
         total = inner.add(reduction.SumAllOp.make(carry))
@@ -391,10 +422,13 @@ class _Grower:
 
 
 def numbers(draw: Callable[..., Any], extents: list[int], dtype: str) -> Array:
-    """An array of small numbers; halves among the floats."""
+    """An array of small numbers, halves among the floats; of i64 some that f64 does not hold."""
     size = int(np.prod(extents, dtype=int))
-    values = draw(st.lists(st.integers(-6, 6), min_size=size, max_size=size))
-    array = np.array(values, np.float64).reshape(extents)
+    few = st.integers(-6, 6)
+    values = draw(
+        st.lists(few | BEYOND_F64 if dtype == "i64" else few, min_size=size, max_size=size)
+    )
+    array = np.array(values, np.float64 if dtype in FLOATS else np.int64).reshape(extents)
     if dtype in FLOATS:
         array /= 2
     return array.astype(dtypes.of(dtype).numpy)
@@ -408,10 +442,12 @@ def programs(draw: Callable[..., Any], max_ops: int = 12, writes: int = 1) -> Pr
     `writes` says how often a write is drawn, where the other steps count 17 together.
     """
     types = [
-        tensor([draw(EXTENTS) for _ in range(draw(st.integers(1, 3)))], draw(st.sampled_from(d)))
-        for d in (FLOATS, (*FLOATS, "i32"))
+        tensor([draw(OFTEN_FULL) for _ in range(draw(st.integers(0, 3)))], draw(st.sampled_from(d)))
+        for d in (FLOATS, (*FLOATS, "i32", "i64"))
     ]
     block = Block(arg_types=types)
+    for argument in block.args:
+        argument.name_hint = draw(NAMES)
     weights: dict[str, Array] = {}
     grower = _Grower(draw, block, list(block.args), weights, [0], writes=writes)
     grower.grow(draw(st.integers(1, max_ops)))
