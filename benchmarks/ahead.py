@@ -23,7 +23,7 @@ class Ahead:
         self._pool = ProcessPoolExecutor(workers, mp_context=context)
         self._tasks: dict[Hashable, Future[int]] = {}
         self.trouble = ""
-        """Why tasks failed, one line; what they did not compile is compiled when it is needed."""
+        """Says in one line why tasks failed; what they left is compiled when it is needed."""
 
     def add(
         self, key: Hashable, kernels: Callable[..., Iterable[DeviceKernel]], *arguments: Any

@@ -41,7 +41,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 BUDGET = 360.0
 CLOSING_SECONDS = 5.0
-"""What the end takes: processes go, the file is written."""
+"""The seconds that the end takes: processes go, the file is written."""
 
 STEP_SECONDS = 60.0
 """After so long a step hangs."""
@@ -52,7 +52,7 @@ MOST_LOSSES = 8
 """Processes that a section may lose before it is given up."""
 
 DRY_TASKS = 3
-"""What is compiled ahead in a dry run, which needs none of it."""
+"""The kernels to compile ahead in a dry run, which needs none of them."""
 
 OUT_OF_TIME = "out of time"
 
@@ -142,7 +142,7 @@ class Check:
         self.save(always=True)
 
     def _why_not(self, end: float) -> str:
-        """Why no further step is taken; "" if one is."""
+        """Says why no further step is taken; "" if one is."""
         if self.elapsed > end:
             return OUT_OF_TIME
         if self.device.losses > MOST_LOSSES:

@@ -27,7 +27,7 @@ CUDA = "cuda:0"
 TARGET = TargetAttr.of(CUDA, "triton")
 EMULATED_BYTES = 1 << 28
 EMULATED_CAPABILITY = 90
-"""What kernels are compiled for where none is run."""
+"""The architecture to compile kernels for where none is run."""
 
 
 def session(emulated: bool) -> Session:
@@ -125,7 +125,7 @@ class Machine:
         return free
 
     def facts(self) -> dict[str, Any]:
-        """What the figures depend on, for the file; nothing that tells one machine from another."""
+        """Returns the facts that figures depend on; none identifies a machine."""
         if self.emulated:
             return {"name": "emulated", "capability": f"{EMULATED_CAPABILITY / 10:.1f}"}
         runtime = self.cupy.cuda.runtime

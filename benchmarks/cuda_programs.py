@@ -36,7 +36,7 @@ class Program:
     shape: Shape
     dtype: str
     is_positive: bool = False
-    """Whether its operands are, so that sums do not cancel."""
+    """True if its operands are positive, so that sums do not cancel."""
     index_bound: int = 1
 
     @property
@@ -298,7 +298,7 @@ def _all(
 
 
 def real_sizes() -> list[Program]:
-    """What is checked on a GPU, the likeliest to matter first."""
+    """Lists what is checked on a GPU, the likeliest to matter first."""
     square, odd = (4096, 4096), (1021, 777)
     return [
         *_all("pointwise", gated, [(1 << 22,), (20_000_000,)], ["f32"]),

@@ -27,11 +27,11 @@ STEPS = 200
 """Of decoding."""
 
 SLACK_BYTES = 8 << 20
-"""What CUDA itself may keep of the code and the graphs of an executable that is gone."""
+"""The bytes that CUDA itself may keep of the code and graphs of an executable that is gone."""
 
 
 class Wrong(Exception):
-    """What a check found, in words."""
+    """Says in words what a check found."""
 
 
 def _program(machine: Machine) -> Program:
@@ -40,7 +40,7 @@ def _program(machine: Machine) -> Program:
 
 
 def _times(machine: Machine, count: int) -> int:
-    """How often something is done: the interpreter is slow."""
+    """Says how often to do something: the interpreter is slow."""
     return max(count // 100, 2) if machine.emulated else count
 
 

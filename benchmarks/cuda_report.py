@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What `cuda_check.py` found: the JSON file and the table."""
+"""Writes what `cuda_check.py` found: the JSON file and the table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Findings:
     seconds: dict[str, float] = field(default_factory=dict)
     """By section, those that are done."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """What was not done, and why."""
+    """Lists what was not done, and why."""
     compiled_ahead: int = 0
     date: str = field(default_factory=lambda: date.today().isoformat())
 

@@ -37,20 +37,20 @@ class Section(Protocol):
 
     @property
     def is_timing(self) -> bool:
-        """Whether it measures: what is compiled ahead ends first then, done or not."""
+        """True if the section measures: compiling ahead then ends first, done or not."""
         ...
 
     @property
     def is_extra(self) -> bool:
-        """Whether kernels of all other sections, later ones too, are compiled ahead of its own."""
+        """True if kernels of all other sections are compiled before its own."""
         ...
 
     def tasks(self, emulated: bool) -> Iterator[Task]:
-        """What to compile ahead."""
+        """Returns what to compile ahead."""
         ...
 
     def steps(self, check: Check) -> Iterator[Step]:
-        """What to do on the device."""
+        """Does the work on the device."""
         ...
 
 

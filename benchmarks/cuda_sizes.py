@@ -111,7 +111,7 @@ def called(exe: Executable, operands: Sequence[Array]) -> list[Array]:
 def wanted(
     module: ModuleOp, signature: Signature, operands: Sequence[Array], weights: Weights
 ) -> list[Array]:
-    """What the reference gives: results, then the next state of one that was all zeros."""
+    """Evaluates by the reference: the results, then the state that follows one of zeros."""
     given: dict[int, Array] = dict(zip(signature.positions, operands, strict=True))
     given |= {m.argument: np.zeros(m.port.shape, m.port.numpy) for m in signature.members}
     with np.errstate(all="ignore"):

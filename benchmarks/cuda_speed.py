@@ -52,7 +52,7 @@ class Race:
     tiny: Program
     torch: Maker
     rows: tuple[bool, ...] | None = None
-    """Which operands have a row for each row of the result; None: the result is compared whole."""
+    """The operands with a row for each row of the result; None: the result is compared whole."""
     is_memory_bound: bool = False
     flops: Callable[[Shape], float] | None = None
     """Operations of the program in a shape, where these bound it."""
@@ -293,7 +293,7 @@ def _whole(result: Any) -> Any:
 
 
 def _expected(race: Race, program: Program, operands: Sequence[Array]) -> list[Array]:
-    """What the reference gives, for the rows that are compared."""
+    """Evaluates by the reference the rows that are compared."""
     if race.rows is not None:
         operands = [
             operand[-HEAD_ROWS:] if is_row else operand

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the figures depend on: processor, Python, packages. No paths, no names of machines."""
+"""Collects what figures depend on: processor, Python, packages; no paths or machine names."""
 
 from __future__ import annotations
 

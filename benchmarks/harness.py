@@ -59,7 +59,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Settings:
-    """How long to measure: rounds, and the least time of one contestant in one round."""
+    """Says how long to measure: rounds, and the least time of a contestant in a round."""
 
     rounds: int = 21
     batch_seconds: float = 0.05
@@ -101,7 +101,7 @@ class Measurement:
         return Spread.of(self.rounds[name])
 
     def ratio(self, name: str, to: str) -> Spread:
-        """How many times as long as `to` a contestant took in the same round."""
+        """Returns the ratios of the times of a contestant and of `to`, each from one round."""
         pairs = zip(self.rounds[name], self.rounds[to], strict=True)
         return Spread.of([a / b for a, b in pairs])
 
@@ -153,7 +153,7 @@ def relative_error(got: Array, want: Array) -> float:
 
 
 def repeats(contestant: Contestant, settings: Settings) -> int:
-    """How many calls in a row make one batch; also warms up."""
+    """Chooses how many calls in a row make one batch; also warms up."""
     call, clock = contestant.call, contestant.clock
     clock(call, 2)
     once = min(clock(call, 3), clock(call, 3))

@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 
 
 class Subject(Protocol):
-    """What the steps of a process work on; it is made there, and stays there."""
+    """Represents what the steps of a process work on; it is made there, and stays there."""
 
     def probe(self) -> None:
         """Raise anything if no further step can work."""
@@ -52,7 +52,7 @@ class Isolated:
         self.losses = 0
 
     def call(self, step: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
-        """What a step gives. Raises `Failed`, or `Lost` after as many seconds as `timeout`."""
+        """Takes a step; returns what it gives. Raises `Failed`, or `Lost` after `timeout` seconds."""
         if self._process is None:
             self._start()
         self._connection.send((step, arguments))
@@ -87,7 +87,7 @@ class Isolated:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process that would take the next step."""
+        """Returns True if there is a process that would take the next step."""
         return self._process is not None
 
     def close(self, patience: float = 2.0) -> int | None:
@@ -158,6 +158,6 @@ _FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s/:'\"]+/)+")
 
 
 def one_line(error: BaseException | str) -> str:
-    """What an error says, in one line of bounded length, without the folders of this machine."""
+    """Returns an error in one line of bounded length, without the folders of this machine."""
     text = " ".join(_FOLDERS.sub("", str(error)).split()) or type(error).__name__
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a check of results finds: how far they are from the reference's, or what went wrong."""
+"""Compares results with the reference's: how far they are, or what went wrong."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def compared(
     want: Sequence[Array],
     allowed: Allowed,
 ) -> Outcome:
-    """How far the results of a check are from those of the reference."""
+    """Measures how far the results of a check are from those of the reference."""
     types = described(operands)
     if len(got) != len(want):
         return Outcome(name, types, failure=f"{len(got)} results in place of {len(want)}")
@@ -69,7 +69,7 @@ def compared(
 
 
 def _difference(got: Array, want: Array, allowed: Allowed) -> tuple[str, float]:
-    """What is wrong beyond a number, or "", and the greatest error."""
+    """Returns what is wrong beyond a number, or "", and the greatest error."""
     if (got.shape, got.dtype) != (want.shape, want.dtype):
         return f"it is {described([got])[0]} in place of {described([want])[0]}", 0.0
     if not want.size:

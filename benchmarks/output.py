@@ -37,7 +37,7 @@ class Target:
         return measurement.ratio(self.name, self.to)
 
     def is_measured(self, measurement: Measurement) -> bool:
-        """Whether those it compares took part."""
+        """Returns True if those it compares took part."""
         return {self.name, self.to or self.name} <= measurement.rounds.keys()
 
     def holds(self, ratio: float) -> bool:

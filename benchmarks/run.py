@@ -47,7 +47,7 @@ ALL: Mapping[str, Measure] = {
     "planning": planning.passes,
     "planning_size": planning.sizes,
 }
-"""What can be measured, by name, in the order of the report."""
+"""The workloads, by name, in the order of the report."""
 
 
 def arguments() -> argparse.Namespace:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How fast the optimiser is: a long chain of ops, stock passes against `fuel-optimize`."""
+"""Measures the optimiser on a long chain of ops: stock passes against `fuel-optimize`."""
 
 from __future__ import annotations
 

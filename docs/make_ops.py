@@ -71,7 +71,7 @@ def properties(op: type[FuelOp]) -> Iterator[str]:
 
 
 def classes(op: type[FuelOp]) -> Iterator[str]:
-    """What traits and interfaces say of the op."""
+    """Says what the traits and interfaces of an op mean."""
     yield from (word for trait, word in CLASSES.items() if op.has_trait(trait))
     if issubclass(op, traits.ViewOp):
         yield "view"

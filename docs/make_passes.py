@@ -50,7 +50,7 @@ WORDS: dict[Any, str] = {
 
 
 def values(hint: Any) -> str:
-    """What an option of a type may be."""
+    """Lists what an option of a type may be."""
     if get_origin(hint) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(hint))
     if get_origin(hint) is tuple:

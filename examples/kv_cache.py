@@ -53,7 +53,7 @@ def build() -> ModuleOp:
 
 
 def plain(tokens: Array, weights: Mapping[str, Array]) -> Array:
-    """What the last of some tokens gives, in NumPy."""
+    """Computes in NumPy what the last of some tokens gives."""
     q, k, v = (
         (tokens @ weights[f"attention.{name}.kernel"]).reshape(-1, HEADS, HEAD).swapaxes(0, 1)
         for name in ("query", "key", "value")

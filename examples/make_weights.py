@@ -64,7 +64,7 @@ KINDS: Mapping[str, Draw] = {
     "cos": lambda rng, shape: np.cos(angles(shape)),
     "sin": lambda rng, shape: np.sin(angles(shape)),
 }
-"""How a weight is drawn, by the last part of its name."""
+"""The distribution of a weight, by the last part of its name."""
 
 
 def draw(op: WeightOp) -> Array:

@@ -33,7 +33,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one example gave."""
+    """Represents the outcome of one example."""
 
     name: str
     results: str
@@ -95,7 +95,7 @@ def results_of(exe: Executable, arguments: Sequence[Array]) -> Sequence[Array]:
 
 
 def wanted(module: ModuleOp, exe: Executable, arguments: Sequence[Array]) -> Sequence[Array]:
-    """What the reference gives, state last."""
+    """Evaluates by the reference, state last."""
     signature = exe.signature
     given = dict(zip(signature.positions, arguments, strict=True))
     given |= {m.argument: np.zeros(m.port.shape, m.port.numpy) for m in signature.members}

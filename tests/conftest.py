@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
-"""How many tests `-m` left out: those that are slow, and others."""
+"""Counts the tests that `-m` left out: those that are slow, and others."""
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:

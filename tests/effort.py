@@ -17,7 +17,7 @@ from hypothesis import settings
 SLOW = pytest.mark.slow
 
 USUAL = 50
-"""How many examples of a property the profile `fuel` draws, where the test names no number."""
+"""The examples that the profile `fuel` draws of a property whose test names no number."""
 
 
 def examples(count: int, **others: Any) -> settings:

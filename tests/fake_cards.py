@@ -88,7 +88,7 @@ class Foreign:
         self.store(array)
 
     def asked(self) -> None:
-        """What happens when somebody wants the elements."""
+        """Runs when somebody wants the elements."""
 
     def store(self, array: Array) -> None:
         """Elements are written when the stream comes to it."""

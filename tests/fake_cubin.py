@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a cubin, an ELF file, says of a kernel: the sizes of its parameters, and its block."""
+"""Reads from a cubin, an ELF file, the sizes of a kernel's parameters and its block."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ GRID = (2**31 - 1, 65535, 65535)
 
 
 class FakeError(RuntimeError):
-    """What CuPy's own errors are."""
+    """Stands for the errors of CuPy."""
 
     def __init__(self, message: str, status: int = 1):
         super().__init__(message)
@@ -87,7 +87,7 @@ class Stream:
 
     @property
     def mark(self) -> int:
-        """How much is done when everything is that was asked for."""
+        """Counts the work that is done once all that was asked for is done."""
         return self.done + len(self.waiting)
 
     def synchronize(self) -> None:
@@ -159,7 +159,7 @@ class Launch:
         self.check()
 
     def check(self) -> None:
-        """Whether code and memory are still there, and aligned as the code takes them to be."""
+        """Checks that code and memory are still there, and aligned as the code assumes."""
         cupy = self._cupy
         assert self._module in cupy.modules, f"the code of {self._kernel.name} is unloaded"
         for address in (*self._addresses, *self._scratch):
@@ -448,7 +448,7 @@ class FakeCupy:
         self.log.append(call)
 
     def calls(self, *names: str) -> list[tuple[Any, ...]]:
-        """What was called, of some names."""
+        """Returns the calls of some functions, by name."""
         return [call for call in self.log if call[0] in names]
 
     def find(self, address: int, bytes: int, card: int | None = None) -> Chunk:
@@ -569,12 +569,12 @@ class FakeCupy:
             return array.__dlpack__(stream=self.stream.ptr, max_version=(1, 0), copy=None).array
 
     def capsule(self, array: ndarray) -> SimpleNamespace:
-        """What stands for a capsule of DLPack."""
+        """Stands for a capsule of DLPack."""
         return SimpleNamespace(array=array)
 
 
 class Thread(threading.local):
-    """What is current in a thread, and how many graphs it is capturing."""
+    """Holds what is current in a thread, and how many graphs it captures."""
 
     def __init__(self) -> None:
         self.cards: list[int] = []

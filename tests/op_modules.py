@@ -37,7 +37,7 @@ def types_of(arrays: Sequence[Array]) -> list[AnyTensor]:
 
 
 def is_known(sample: Sample, names: Sequence[str]) -> bool:
-    """Whether a sample has no other element types than these."""
+    """Returns True if every element type of a sample is one of `names`."""
     types = [*types_of(sample.arrays), *sample.declared]
     return all(dtypes.of_type(type).name in names for type in types)
 

@@ -87,7 +87,7 @@ def _input(random: Random, nodes: Sequence[Node]) -> int | Output:
 
 
 def ways(problem: Problem) -> Iterator[int]:
-    """What each way to place the kernels costs that keeps reused memory where it is."""
+    """Yields the price of each placement that keeps reused memory where it is."""
     keys = [node.key for node in problem.nodes]
     for devices in product(*(node.prices for node in problem.nodes)):
         assignment = dict(zip(keys, devices, strict=True))
@@ -96,7 +96,7 @@ def ways(problem: Problem) -> Iterator[int]:
 
 
 def stays(problem: Problem, node: Node, assignment: Mapping[int, str]) -> bool:
-    """Whether a node is where the memory is that it may reuse, if it is served there."""
+    """Returns True if a node is where the memory lies that it may reuse, or is not served there."""
     reused = node.reuses
     if isinstance(reused, Source):
         home = reused.device
@@ -112,7 +112,7 @@ def stays(problem: Problem, node: Node, assignment: Mapping[int, str]) -> bool:
 
 
 def cost(problem: Problem, assignment: Mapping[int, str]) -> int:
-    """What a placement costs by the definition, without the planner's own arithmetic."""
+    """Computes the price of a placement by its definition, without the planner's arithmetic."""
     topology, nodes = problem.topology, problem.nodes
     homes: dict[object, tuple[str, int]] = {}
     wanted: dict[object, set[str]] = {}
@@ -156,6 +156,6 @@ def _brought(topology: Topology, home: str, size: int, devices: set[str]) -> int
 
 
 def agrees(problem: Problem, assignment: Mapping[int, str]) -> bool:
-    """Whether the planner and the definition say the same of what a placement costs."""
+    """Returns True if the planner and the definition give the same price of a placement."""
     said = total_ns(problem.nodes, problem.topology, assignment, problem.exits)
     return said == cost(problem, assignment)

@@ -104,7 +104,7 @@ class _Grower:
     ids: list[int]
     depth: int = 0
     writes: int = 1
-    """How often a write is among the steps to draw from."""
+    """The number of writes among the steps to draw from."""
     made: list[Operation] = field(default_factory=list[Operation])
 
     def add(self, op: Operation) -> SSAValue:
@@ -268,7 +268,7 @@ class _Grower:
     def concat(self) -> None:
         value = self.pick(rank=1)
         dim = self.draw(st.integers(0, len(tensor_type(value).get_shape()) - 1))
-        times = 20 if self.draw(st.integers(0, 9)) == 0 else 1
+        times = self.draw(st.sampled_from([1, 1, 20]))
         operands = [value, self.like(value)] * times
         self.add(shape.ConcatOp.make(*operands, dim=integer(dim)))
 
@@ -334,7 +334,7 @@ class _Grower:
             self.add(op.make(value, source, at, starts=others, axis=integer(axis), modulus=modulus))
 
     def part(self, value: SSAValue, starts: list[int], widths: list[int]) -> SSAValue:
-        """What to write there: constants, or twice a part of the very value."""
+        """Makes the source of a write: constants, or twice a part of the very value."""
         if self.draw(st.booleans()):
             return self.constant(widths, dtypes.of_type(tensor_type(value)).name)
         for dim, (start, width) in enumerate(zip(starts, widths, strict=True)):
@@ -388,7 +388,7 @@ class _Grower:
         self.add(ScanOp(inits, [xs], [extra], length, Region(body), reverse))
 
     def initial(self, type: AnyTensor) -> SSAValue:
-        """Where a carry starts: a constant, mostly a splat; a weight; or what was computed."""
+        """Makes the start of a carry: a constant, mostly a splat; a weight; or an earlier value."""
         choice = self.draw(st.integers(0, 3))
         same = [v for v in self.values if v.type == type]
         if choice == 0 and same:

@@ -58,7 +58,7 @@ def _walk(
     arms: Mapping[str, int],
     path: str,
 ) -> list[Array]:
-    """What a block of the optimised form gives."""
+    """Evaluates a block of an optimised module."""
     values: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
     for op in block.ops:
         operands = [values[v] for v in op.operands]
@@ -116,7 +116,7 @@ def execute(
 
 
 def _home(lowered: DeviceRun, buffer: Buffer) -> Hashable:
-    """What is equal for buffers that are one memory: those of a result, and of what it reuses."""
+    """Returns a key of the memory of a buffer; a result has that of the operand it reuses."""
     if buffer.role not in ("input", "output"):
         return id(buffer)
     taken = dict(lowered.reuses).get(buffer.index) if buffer.role == "output" else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How much work a call is, in lines of Python run: the same on every machine and at any load."""
+"""Counts the lines of Python that a call runs: the same on every machine and at any load."""
 
 from __future__ import annotations
 

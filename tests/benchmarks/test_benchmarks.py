@@ -26,7 +26,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any], str]:
-    """What a run printed, its JSON, and the JSON's text."""
+    """Returns what a run printed, its JSON, and the text of the JSON."""
     folder = tmp_path_factory.mktemp("results")
     names = [f"--only={name}" for name in ("call", "scan_carry")]
     done = run("--quick", "--rounds=3", "--out", str(folder), *names)

@@ -55,7 +55,7 @@ def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
-    """What a dry run of everything prints and writes, and its progress."""
+    """Returns what a dry run of everything prints and writes, and its progress."""
     out = tmp_path_factory.mktemp("check") / "check.json"
     done = run("--emulate", "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr

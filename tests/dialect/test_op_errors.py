@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What `FuelOp.make` accepts and infers, and the words it refuses with."""
+"""Tests what `FuelOp.make` accepts and infers, and its errors."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_the_innermost_counts_and_what_was_before_comes_back() -> None:
 
 
 def fails_after_an_op(x: fuel.Tensor) -> fuel.Tensor:
-    """What was made before an exception left the `with` of another device."""
+    """Keeps what was made before an exception left the `with` of another device."""
     made: list[fuel.Tensor] = []
     try:
         with fuel.device("cpu"):

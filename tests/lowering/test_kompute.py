@@ -183,7 +183,7 @@ def module_of(samples: Sequence[tuple[type[FuelOp], Sample]]) -> ModuleOp:
 
 
 def is_declared(op: type[FuelOp], sample: Sample) -> bool:
-    """Whether the target declares the element types of an op's operands and results."""
+    """Returns True if the target declares the element types of an op's operands and results."""
     operands = [create_ssa_value(t) for t in types_of(sample.arrays)]
     results = op.make(*operands, declared=sample.declared, **sample.properties).results
     names = {dtypes.of_type(tensor_type(v)).name for v in (*operands, *results)}

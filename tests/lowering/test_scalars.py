@@ -32,5 +32,5 @@ def test_what_primitives_of_one_register_are_for_is_a_register(name: str):
 
 
 def _fills_all(language: Language) -> bool:
-    """Whether every format takes its operands, by number, from the first on."""
+    """Returns True if every format takes its operands, by number, from the first on."""
     return all("{0}" in text for text in language.PRIMITIVES.values())

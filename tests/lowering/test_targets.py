@@ -674,7 +674,7 @@ def test_a_scan_of_no_steps_gives_its_initial_carry(target: str, body: str):
 
 
 def _is_left_to_the_cpu(module: ModuleOp, target: str) -> bool:
-    """Whether there is a type, or a kind of scan, that the target has no kernels for."""
+    """Returns True if the target has no kernels for a type or a kind of scan."""
     description = description_of(target)
     assert description is not None
     types = {value.type for op in module.walk() for value in (*op.operands, *op.results)}
@@ -724,7 +724,7 @@ def test_the_runs_of_the_numpy_target(path: Path, target: str):
 
 
 SMALLER = {"gated_recurrent_cell": ("48", "3"), "selective_scan": ("128x", "5x")}
-"""What is replaced in the text of an example, so that it has fewer steps."""
+"""Replaced in the text of an example, so that it has fewer steps."""
 
 
 def example(path: Path) -> ModuleOp:

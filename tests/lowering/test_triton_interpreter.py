@@ -28,7 +28,7 @@ OTHER = np.array([NAN, 2.5, 1, -INF, 1, 0.0, -0.0, 1e-41, 3, 0, 1, 2, 3, 4, 5, 6
 
 
 def elementwise(expression: str, *arrays: np.ndarray, dtype: Any = None) -> np.ndarray:
-    """What an expression of x (and y) gives for arrays of 16 elements."""
+    """Evaluates an expression of x (and y) for arrays of 16 elements."""
     out = np.zeros(16, arrays[0].dtype if dtype is None else dtype)
     names = "xyz"[: len(arrays)]
     lines = ["i = tl.arange(0, 16)"]
@@ -248,7 +248,7 @@ if tl.max(bad.to(tl.int32), 0) > 0:
 
 
 def state() -> list[object]:
-    """What a change of Triton by the interpreter would show in."""
+    """Lists the attributes of Triton that the interpreter might change."""
     owners = (tl, tl.core, tl.math, tl.tensor, interpreter, interpreter.ReduceOps, jit.JITFunction)
     return [getattr(owner, name) for owner in owners for name in sorted(vars(owner))]
 

@@ -68,7 +68,7 @@ def test_no_plan_is_worse_than_one_device_or_costs_other_than_it_says(
 
 
 def gap_of(seed: int, width: int) -> float:
-    """How far above the best the search for large programs ends, on a small one."""
+    """Measures on a small program how far above the best the search for large ones ends."""
     random = Random(seed)
     given = problem(random, random.choice((2, 3)), random.randint(2, 8))
     best = planned(given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What is built or planned at four times the size is about four times the work."""
+"""Tests that four times the size to build or to plan is about four times the work."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a plan may use, and which targets serve an op."""
+"""Tests what a plan may use, and which targets serve an op."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from fuel_dialect.universe import DIALECTS, FUEL_UNIVERSE, PASSES
 
 
 def fresh(code: str) -> list[str]:
-    """What a new interpreter prints, by word."""
+    """Returns the words that a new interpreter prints."""
     command = [sys.executable, "-c", code]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 

@@ -31,7 +31,7 @@ PACKAGES = {
     "triton",
     "unittest",
 }
-"""What the MLP of the examples needs nothing of."""
+"""Packages that the MLP of the examples does not use."""
 
 MODULES = {
     "fuel_dialect.builder.graph",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which arm of a branch runs: forced, nested, on absent devices, and what the report says."""
+"""Tests which arm of a branch runs: forced, nested, on absent devices; and the report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How names become devices, what an absent one says, and what a plan is made for."""
+"""Tests names of devices, absent devices, and the devices that a plan is made for."""
 
 from __future__ import annotations
 

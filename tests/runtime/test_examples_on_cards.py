@@ -37,7 +37,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def results(exe: Executable) -> list[Array]:
-    """What calls with the same arguments give, and what they leave in the state."""
+    """Returns what some calls with the same arguments give, and the state that they leave."""
     rng = np.random.default_rng(0)
     ports = exe.signature.inputs
     inputs = [rng.standard_normal(port.shape).astype(port.numpy) for port in ports]

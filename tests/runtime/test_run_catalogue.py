@@ -153,7 +153,7 @@ def computed(body: str, result: str, **force: int) -> Array:
 
 
 def product_of(*arms: int) -> Array:
-    """What the coupled diamonds give by definition, by the arms of both; of one, the diamond."""
+    """Computes the coupled diamonds by definition, by the arms of both; of one, the diamond."""
     value = X @ X
     value = value @ value
     for index, arm in enumerate(arms):
@@ -237,7 +237,7 @@ def planned_diamonds(kernels: int, count: int) -> ModuleOp:
 
 
 def gate(module: ModuleOp) -> tuple[int, int]:
-    """How many decisions there are, and how many the gate keeps."""
+    """Counts the decisions, and those that the gate keeps."""
     (function,) = functions(module)
     before = sum(is_planned_branch(branch) for branch in branches(function))
     ConvergePass(topology="cpu+h100").apply(CONTEXT, module)

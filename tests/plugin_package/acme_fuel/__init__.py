@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a package adds to fuel; `docs/plugins.md` explains it file by file."""
+"""Adds to fuel what a package can add; `docs/plugins.md` explains it file by file."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How the target `loops` computes the ops: a Python expression for one element."""
+"""Gives the target `loops` its rules: a Python expression for one element of each op."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How the NumPy target computes the ops: as ufunc calls on f32 or wider."""
+"""Gives the NumPy target its rules: ufunc calls on f32 or wider."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the ops compute, in plain NumPy: arrays by position, properties by keyword."""
+"""Defines the ops in plain NumPy: arrays by position, properties by keyword."""
 
 from __future__ import annotations
 
