@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-How fast fuel is on the device, beside torch and beside a copy of as many bytes.
+Measures fuel on the device, beside torch and beside a copy of as many bytes.
 
 Time is the device's. That of the host is apart: what a replayed run keeps the host for.
 """

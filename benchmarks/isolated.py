@@ -52,7 +52,7 @@ class Isolated:
         self.losses = 0
 
     def call(self, step: Callable[..., Any], *arguments: Any, timeout: float) -> Any:
-        """Takes a step; returns what it gives. Raises `Failed`, or `Lost` after `timeout` seconds."""
+        """Returns what a step gives. Raises `Failed`, or `Lost` after `timeout` seconds."""
         if self._process is None:
             self._start()
         self._connection.send((step, arguments))

@@ -36,7 +36,7 @@ def described(arrays: Sequence[Array]) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Allowed:
     """
-    How far a result may be from what the reference gives: `relative * (|reference| + scale)`.
+    Bounds how far a result may be from the reference: `relative * (|reference| + scale)`.
 
     Without a `scale`, it is the root of the mean square of the reference.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-How fast a plan for three devices is made: a decoder of transformer layers for a host and two GPUs.
+Measures the planning of a decoder of transformer layers for a host and two GPUs.
 
 The passes of `fuel-optimize` are timed one by one too, each on what the ones before made. What
 is timed is the processor: planning has one thread, and a busy machine does not count against it.

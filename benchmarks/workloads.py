@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What is measured: a program in `programs/`, and the same written for each peer.
+Lists what is measured: a program in `programs/`, and the same written for each peer.
 
 The hand-written NumPy forms (`out=`) keep scratch between calls, allocate the results they return,
 and work in blocks that fit a cache where the work has no order.

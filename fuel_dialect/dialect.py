@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The dialect object: every op and attribute, in the order of the catalogue."""
+"""The dialect object: every op and attribute, by category."""
 
 from __future__ import annotations
 

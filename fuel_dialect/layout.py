@@ -3,8 +3,8 @@
 The layout algebra: how a tensor's elements lie in a flat buffer.
 
 Strides are signed and count elements (negative after a flip, zero after a broadcast); the
-address of index i is `offset + sum(i[k] * strides[k])`. The rules are section 6 of the
-op catalogue.
+address of index i is `offset + sum(i[k] * strides[k])`. A view computes a layout from its
+operand's and copies nothing; it is refused where no layout says what it means.
 """
 
 from __future__ import annotations

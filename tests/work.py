@@ -29,7 +29,7 @@ def lines_run(call: Callable[[], Any]) -> int:
 
 def growth(prepare: Callable[[int], Callable[[], Any]], size: int) -> float:
     """
-    How many times the work of one size four times that size is: 4 where work is linear.
+    Returns the ratio of the work of four times a size to that of the size: 4 if it is linear.
 
     `prepare` makes what is measured; its own work does not count.
     """

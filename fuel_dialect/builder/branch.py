@@ -2,9 +2,9 @@
 """
 Branches: from functions that are traced into arms, or from routes that are already built.
 
-Called through `Graph.branch` and `Graph.open_branch`. The checks of the builder are those of
-section 4.3 of the op catalogue, in its order; because arms are regions here, the ops of each
-route move into its arm, and the merge reads the result of the branch.
+Called through `Graph.branch` and `Graph.open_branch`. The builder checks that
+the routes start at one value, share no op, end in one type and are read by nobody else. The ops of
+each route move into its arm, and the merge reads the result of the branch.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 """
 The strict builders: one method for each op kind, under its name.
 
-Nothing broadcasts, promotes or counts dims from the end here; what does not fit is refused with the
-errors of the op catalogue (`DTypeError`, `ShapeError`). The compositions of its section 8.6
-stand at the end. `fuel_dialect.builder.tensor` adds operators and NumPy-named methods.
+Nothing broadcasts, promotes or counts dims from the end here; what does not fit is refused with a
+`DTypeError` or a `ShapeError`. Methods composed of several ops stand at the end.
+`fuel_dialect.builder.tensor` adds operators and NumPy-named methods.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Handle(OpMethods):
 
     def matmul(self, other: Handle, allow_tf32: bool = False) -> Self:
         """
-        self @ other by the catalogue: [..., m, k] and [..., k, n] give [..., m, n].
+        Returns self @ other: [..., m, k] and [..., k, n] give [..., m, n].
 
         Batch dims are equal, or self's are multiples of other's (grouped heads); a rank-2
         operand is broadcast to the other's batch. Dtypes are equal, or f32 and bf16. For NumPy's

@@ -2,8 +2,8 @@
 """
 Elementwise arithmetic: binary, unary, scalar, select, mask and cast.
 
-Operands have one shape and one dtype; nothing broadcasts or promotes by itself (sections 2.2 to
-2.5 of the op catalogue). What an op computes is in `fuel_dialect.reference.elementwise`.
+Operands have one shape and one dtype; nothing broadcasts or promotes by itself.
+`fuel_dialect.reference.elementwise` defines what an op computes.
 """
 
 from __future__ import annotations

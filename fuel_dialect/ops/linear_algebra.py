@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Matrix multiplication, with the batch and grouped-head rules of section 2.9 of the catalogue."""
+"""Matrix multiplication, over batches and over the grouped heads of attention."""
 
 from __future__ import annotations
 

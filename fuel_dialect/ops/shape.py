@@ -2,8 +2,8 @@
 """
 Views, reshape, contiguize and concat.
 
-A view changes only the layout of its operand's buffer; its result shape is the one the layout
-algebra gives (sections 2.7 and 6 of the op catalogue).
+A view changes only the layout of its operand's buffer; its result shape is the one that
+`fuel_dialect.layout` gives.
 """
 
 from __future__ import annotations

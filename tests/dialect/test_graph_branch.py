@@ -2,9 +2,8 @@
 """
 Branches: traced from functions, and made of routes by the builder.
 
-The builder's tests follow sections 4.3 and 4.5 of the op catalogue. Where arms are regions a few
-rows read differently, and their tests say how: nesting is free once the inner decision is final,
-and a merge may read nothing of an arm but arm 0's exit, in whose place the result comes.
+Arms are regions: nesting is free once the inner decision is final, and a merge may read nothing of
+an arm but arm 0's exit, in whose place the result comes.
 """
 
 from __future__ import annotations

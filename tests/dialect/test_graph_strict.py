@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""
-The strict builders: sections 9.3 to 9.5 of the op catalogue, and the compositions of 8.6.
-
-The catalogue's aborts and typed errors are all `FuelError`s here, raised at the call.
-"""
+"""The strict builders: a method for each op, with its errors; and methods of several ops."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What every target that launches kernels computes, against the reference.
+Tests every target that launches kernels against the reference.
 
 Each op in each element type that the target declares, views as operands of each form of kernel,
 special values, scans, random programs, and the examples. A kernel that touches memory outside its

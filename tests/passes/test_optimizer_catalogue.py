@@ -246,7 +246,7 @@ def test_plain_fan_out_is_not_a_branch():
 
 
 def test_branched_graph_realizes_via_arm0():
-    """What runs when nobody picks is the plan without the fork."""
+    """Arm 0 runs when nobody picks: the plan without the fork."""
     module = optimised(chain(CLOSE))
     (branch,) = decisions(module)
     assert branch.arms.data[0].target == CUDA
@@ -312,7 +312,7 @@ def kernel_labels(module: ModuleOp) -> list[str]:
 def test_equivalence_gate_branchless_order_matches_compile_plan(
     body: str, machine: Topology | None
 ):
-    """Where nothing is decided the kernels run in the order in which they were formed."""
+    """Kernels run in the order in which they were formed, where nothing is decided."""
     formed = branchless(body, machine)
     FormKernelsPass().apply(CONTEXT, formed)
     module = optimised(branchless(body, machine))
@@ -343,7 +343,7 @@ def test_noop_registry_leaves_branchless_graph_unchanged():
 
 
 def test_lockstep_runs_pathfinder_before_dependent_optimizer():
-    """What adds arms comes before what drops some of them."""
+    """Passes that add arms come before those that drop some."""
     order = [inner.name for inner in OptimizePass().passes()]
     adds = [order.index(name) for name in ("fuel-fork-variants", "fuel-fork-placements")]
     drops = [order.index(name) for name in ("fuel-converge", "fuel-bake-variants")]

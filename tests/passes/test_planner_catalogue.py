@@ -152,7 +152,7 @@ def test_compile_plan_legacy_single_backend_uses_target_backend():
 
 
 def transferred(transfer: str) -> ModuleOp:
-    """What reads a transfer is drawn to where it brings the value."""
+    """Makes a module whose kernel reads a transfer, which draws it to where the value is."""
     return planned(
         f"""
         %0 = fuel.{transfer} %x to #fuel.device<vulkan:0> : {F}
@@ -338,7 +338,7 @@ def test_compile_plan_relaxed_respects_explicit_placement_pin():
 
 
 def test_compile_plan_relaxed_destructive_never_moves():
-    """What may reuse the memory of a value stays with it."""
+    """A kernel that may reuse the memory of a value stays with it."""
     assert add_on(0, add(600, 10, reuses=X)).assignment == {0: "cpu"}
 
 
@@ -464,7 +464,7 @@ def test_two_devices_of_one_kind_are_two_devices():
 
 
 def explained(body: str, dtype: str = "f64") -> FunctionReport:
-    """What `fuel-explain` says of a function on a host and a Vulkan device, which has no f64."""
+    """Explains a function on a host and a Vulkan device, which has no f64."""
     type = f"tensor<3x{dtype}>"
     module = main(f"%x: {type}", type, f"{body.replace('T', type)}\nfunc.return %r : {type}")
     return explain(module, OptimizePass(topology="cpu+vulkan")).functions[0]

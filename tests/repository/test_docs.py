@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What the pages say is so: runnable blocks print what they show, named files exist.
+Tests that the pages are true: runnable blocks print what they show, named files exist.
 
 A fenced block is runnable when the word `run` follows its language:
 

@@ -454,7 +454,7 @@ from fuel_dialect.attributes import DeviceAttr
 from fuel_runtime.devices.vulkan import driver as vulkan
 from fuel_runtime.devices.buffers import BufferDevice
 driver = opened(staged={staged})
-device = BufferDevice(DeviceAttr.of("vulkan:0"), driver, {"kompute": unused})
+device = BufferDevice(DeviceAttr.of("vulkan:0"), driver, {{"kompute": unused}})
 run = device.load([add_run(1000)], {{}})["add"]
 x = device.put(np.ones(1000, np.float32))
 (value,) = run(x, x)

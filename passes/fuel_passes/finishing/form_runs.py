@@ -159,7 +159,7 @@ def _segments(
 
 def _chains(block: Block, default: TargetAttr, targets: tuple[TargetAttr, ...]) -> Iterator[_Item]:
     """
-    Rules (a) to (g) of the run catalogue, over kernels; leaves are no inputs.
+    Cuts a block into chains of kernels, each of which reads the one before; leaves are no inputs.
 
     A kernel extends the open run only if it is on its target and reads one value once, the last
     kernel's.

@@ -25,8 +25,8 @@ class OrderRunsPass(ModulePass):
     Orders runs, branches and transfers so that a device gets its heavy work before the host waits.
 
     Among the items whose inputs are ready, the one with the heaviest work downstream goes first,
-    then one on another device than the last, then the earliest in the block (section 3.6 of the run
-    catalogue). A block on one device keeps its order. Values cannot change.
+    then one on another device than the last, then the earliest in the block. A block on one device
+    keeps its order. Values cannot change.
     """
 
     name = "fuel-order-runs"

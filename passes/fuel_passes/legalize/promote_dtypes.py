@@ -37,8 +37,7 @@ class PromoteDtypesPass(ModulePass):
     entered.
 
     Options: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`),
-    `precision=fast|exact` (default fast; exact refuses to cast). Rules: section 4.1 of the
-    optimiser catalogue.
+    `precision=fast|exact` (default fast; exact refuses to cast).
     """
 
     name = "fuel-promote-dtypes"

@@ -41,7 +41,7 @@ def _split(block: Block) -> None:
 
 
 class DropCheapBranches(RewritePattern):
-    """Where all arms take less than a microsecond, arm 0 is good enough."""
+    """Keeps arm 0 alone where all arms take less than a microsecond."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: BranchOp, rewriter: PatternRewriter) -> None:
