@@ -11,7 +11,7 @@
 // A pointwise kernel is also one call per op; what is constant is cloned into the arms.
 // CHECK-LABEL: @pointwise
 // CHECK-NEXT:    %0 = fuel.branch "d0"(%x_1 = %x : tensor<512x256xf32>, %g_1 = %g : tensor<256xf32>) -> tensor<512x256xf32>
-// CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price 79195 origin "fuel-fork-variants: as written" {
+// CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price {{[0-9]+}} origin "fuel-fork-variants: as written" {
 // CHECK-NEXT:      %w = fuel.weight "w" : tensor<512x256xf32>
 // CHECK-NEXT:      %1 = fuel.kernel pointwise "mul_add"(%x_2 = %x_1 : tensor<512x256xf32>, %g_2 = %g_1 : tensor<256xf32>, %w_1 = %w : tensor<512x256xf32>) -> tensor<512x256xf32> {
 // CHECK-NEXT:        %b = fuel.broadcast_to %g_2 : tensor<256xf32> -> tensor<512x256xf32>
@@ -21,7 +21,7 @@
 // CHECK-NEXT:      }
 // CHECK-NEXT:      fuel.yield %1 : tensor<512x256xf32>
 // CHECK-NEXT:    }
-// CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price 158288 origin "fuel-fork-variants: one library call per op" {
+// CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price {{[0-9]+}} origin "fuel-fork-variants: one library call per op" {
 // CHECK-NEXT:      %w_1 = fuel.weight "w" : tensor<512x256xf32>
 // CHECK-NEXT:      %2 = fuel.kernel library "mul"(%x_2 = %x_1 : tensor<512x256xf32>, %g_2 = %g_1 : tensor<256xf32>) -> tensor<512x256xf32> {
 // CHECK-NEXT:        %b = fuel.broadcast_to %g_2 : tensor<256xf32> -> tensor<512x256xf32>
@@ -46,14 +46,14 @@ func.func @pointwise(%x: tensor<512x256xf32>, %g: tensor<256xf32>) -> tensor<512
 // A softmax is also the kernels of its decomposition.
 // CHECK-LABEL: @softmax
 // CHECK-NEXT:    %0 = fuel.branch "d0"(%x_1 = %x : tensor<512x256xf32>) -> tensor<512x256xf32>
-// CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price 106996 origin "fuel-fork-variants: as written" {
+// CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price {{[0-9]+}} origin "fuel-fork-variants: as written" {
 // CHECK-NEXT:      %1 = fuel.kernel reduction "softmax_last_dim"(%x_2 = %x_1 : tensor<512x256xf32>) -> tensor<512x256xf32> {
 // CHECK-NEXT:        %2 = fuel.softmax_last_dim %x_2 : tensor<512x256xf32>
 // CHECK-NEXT:        fuel.yield %2 : tensor<512x256xf32>
 // CHECK-NEXT:      }
 // CHECK-NEXT:      fuel.yield %1 : tensor<512x256xf32>
 // CHECK-NEXT:    }
-// CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price 180894 origin "fuel-fork-variants: decomposed" {
+// CHECK-NEXT:    arm on #fuel.target<cpu, "numpy"> price {{[0-9]+}} origin "fuel-fork-variants: decomposed" {
 // CHECK-NEXT:      %2 = fuel.kernel library "reduce_max_to"(%x_2 = %x_1 : tensor<512x256xf32>) -> tensor<512x1xf32> {
 // CHECK-NEXT:        %3 = fuel.reduce_max_to %x_2 : tensor<512x256xf32> -> tensor<512x1xf32>
 // CHECK-NEXT:        fuel.yield %3 : tensor<512x1xf32>
