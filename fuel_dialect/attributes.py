@@ -152,7 +152,7 @@ class TargetAttr(ParametrizedAttribute):
 @irdl_attr_definition
 class TopologyAttr(ParametrizedAttribute):
     """
-    What a plan may use: the name of the description and its targets, most wanted first.
+    The machine that a plan may use: a name and its targets, most wanted first.
 
     `#fuel.topology<"cpu", [#fuel.target<cpu, "numpy">]>`, stamped on the module as `fuel.topology`.
     A machine that is no preset may be described by a third parameter, a dictionary with the
@@ -193,7 +193,7 @@ class TopologyAttr(ParametrizedAttribute):
 @irdl_attr_definition
 class ArmAttr(ParametrizedAttribute):
     """
-    What is known of one arm of a `fuel.branch`.
+    Describes one arm of a `fuel.branch`: target, price and origin.
 
     The price is in nanoseconds, `UNPRICED` where nobody has priced the arm. The origin names
     the pass that made the arm and why, or is `user`.
@@ -217,7 +217,7 @@ class ArmAttr(ParametrizedAttribute):
 
     @property
     def is_planned(self) -> bool:
-        """Whether a pass made this arm."""
+        """Returns True if a pass made this arm."""
         return self.origin.data != USER_ORIGIN
 
     @classmethod

@@ -121,7 +121,7 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-"""What xDSL's parser and verifiers raise, besides their own errors, for IR they cannot read."""
+"""xDSL's parser and verifiers raise these, besides their own errors, for IR they cannot read."""
 
 
 @contextmanager

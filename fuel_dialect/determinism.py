@@ -17,7 +17,7 @@ def mark_deterministic(module: ModuleOp, asked: bool) -> None:
 
 
 def is_deterministic(op: Operation) -> bool:
-    """Whether an op is in a module that asks for such kernels."""
+    """Returns True if an op is in a module that asks for such kernels."""
     outer: Operation | None = op
     while outer is not None and not isinstance(outer, ModuleOp):
         outer = outer.parent_op()

@@ -150,7 +150,7 @@ def of(dtype: object) -> DType:
 
 
 def lossless_upcast(source: DType, target: DType) -> bool:
-    """Whether every value of `source` is a value of `target`: the closed table of the reference."""
+    """Returns True if every value of `source` is one of `target`, by the reference's table."""
     if source == target:
         return True
     return target.name in {

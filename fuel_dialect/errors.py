@@ -78,7 +78,7 @@ class TopologyChanged(FuelPassError):
 
 
 class PluginError(FuelPassError):
-    """What another package adds to fuel cannot be used; the message names the package."""
+    """An addition of another package cannot be used; the message names the package."""
 
 
 class SettingError(FuelError, ValueError):
@@ -137,4 +137,4 @@ class IndexOutOfRange(FuelError, IndexError):
     """An index operand holds a value outside the extent it indexes."""
 
     before_writes: bool = False
-    """Whether the run that raises it had written over nothing yet."""
+    """True if the run that raises it had written over nothing yet."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from fuel_dialect.errors import SettingError
 
 CACHE_DIR = "FUEL_CACHE_DIR"
-"""Where compiled kernels are kept; default `fuel` under XDG_CACHE_HOME or `~/.cache`."""
+"""Names the folder of compiled kernels; default `fuel` under XDG_CACHE_HOME or `~/.cache`."""
 
 CACHE_BYTES = "FUEL_CACHE_BYTES"
-"""How many bytes of compiled kernels are kept; 0 keeps none."""
+"""Bounds the bytes of compiled kernels that are kept; 0 keeps none."""
 
 DEFAULT_CACHE_BYTES = 512 << 20
 
@@ -51,7 +51,7 @@ def cache_bytes() -> int:
 
 
 def triton_environment() -> str:
-    """What the environment tells Triton's compiler: it may change the code that comes out."""
+    """Returns the switches of Triton's compiler, which may change the code that comes out."""
     prefixes = ("TRITON_", "LLVM_", "MLIR_")
     switches = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     return repr(sorted(switches.items()))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What other packages add, found by entry point; `docs/plugins.md` shows a package that does.
+Finds the additions of other packages by entry point; `docs/plugins.md` shows such a package.
 
 | group | an entry point gives |
 |---|---|
@@ -64,7 +64,7 @@ class Plugin:
         return f"{self.entry.group} {self.name!r} of package {self.package}"
 
     def load(self) -> object:
-        """What the entry point names. Raises `PluginError` where that cannot be imported."""
+        """Imports the object that the entry point names. Raises `PluginError` if it cannot."""
         try:
             return self.entry.load()
         except Exception as error:
@@ -73,7 +73,7 @@ class Plugin:
             ) from error
 
     def load_as(self, kind: type[T]) -> T:
-        """What the entry point names. Raises `PluginError` if it is of another kind."""
+        """Imports an object of a kind. Raises `PluginError` if it is of another kind."""
         value = self.load()
         if not isinstance(value, kind):
             raise PluginError(f"{self} must be a {kind.__name__}, got {value!r}")
@@ -110,7 +110,7 @@ def found(group: str) -> tuple[Plugin, ...]:
 
 
 def is_outside(op: type[Operation]) -> bool:
-    """Whether another package defines an op."""
+    """Returns True if another package defines an op."""
     return not op.name.startswith("fuel.")
 
 
@@ -188,5 +188,5 @@ def kernels(target: str, stock: Mapping[type[Operation], T]) -> Mapping[type[Ope
 
 
 def has_kernel(op: type[Operation], tables: tuple[str, ...]) -> bool:
-    """Whether a package has a rule for an op in one of the tables that a target reads."""
+    """Returns True if a package has a rule for an op in one of the tables of a target."""
     return any(op in table(KERNELS, name) for name in tables)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-State: what lives across the calls of a function.
+State: tensors that live across the calls of a function.
 
 A donated argument (`fuel.donated`) is a member of the state; the result that has its number as
 `fuel.aliases` is what it is in the next call. The buffer is handed on, not copied.
@@ -60,7 +60,7 @@ def _attributes(given: ArrayAttr[DictionaryAttr] | None, count: int) -> list[dic
 
 
 def _is_donated(function: FuncOp, index: int, extra: dict[str, Attribute]) -> bool:
-    """Whether an argument is donated. Raises `GraphError` for attributes that say nothing."""
+    """Returns True for a donated argument. Raises `GraphError` for attributes that say nothing."""
     where = f"@{function.sym_name.data}: argument {index}"
     if ALIASES in extra:
         raise GraphError(f"{where} has {ALIASES}; it is for results: use {DONATED}")

@@ -47,7 +47,7 @@ class Movement(OpTrait):
 
 @dataclass(frozen=True)
 class ChecksIndices(OpTrait):
-    """Raises `IndexOutOfRange` where an operand that says a place says one that is not there."""
+    """Raises `IndexOutOfRange` for an index or a position outside the extent that it indexes."""
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,7 @@ class Routes:
         return list(found)
 
     def _move_before_merge(self, inputs: Sequence[SSAValue]) -> None:
-        """What the arms read may have been built after the merge; it does not depend on it."""
+        """Moves ops that the arms read, and that were built after the merge, before it."""
         block = cast(Block, self.merge.parent)
         later: dict[Operation, None] = {}
         op = self.merge.next_op

@@ -101,7 +101,7 @@ class Graph:
             return made
 
     def update(self, state: Tensor, new: Tensor) -> None:
-        """What a member of the state is in the next call: `state.update(new)`."""
+        """Sets what a member of the state is in the next call: `state.update(new)`."""
         update_state(self.trace, state, new)
 
     def _argument(self, op: str, shape: Any, dtype: object, name: str | None) -> Tensor:

@@ -46,7 +46,7 @@ def pin(op: Operation) -> None:
 
 
 def takes_pin(op: Operation) -> bool:
-    """Whether a pin means anything to an op."""
+    """Returns True for ops that a pin places."""
     if not isinstance(op, FuelOp) or isinstance(op, BranchOp):
         return False
     return not (op.has_trait(Leaf) or op.has_trait(Transfer) or op.has_trait(IsTerminator))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-How the operands of a NumPy-style call agree on one element type.
+Promotes the operands of a NumPy-style call to one element type.
 
 The table is the array API's: types promote within integers and within floats, never across, and
 Python numbers are weak: they take the element type of the tensor they meet. What the array API
@@ -87,12 +87,12 @@ def _float(op: str, number: float) -> float:
 
 
 def is_number(value: object) -> TypeGuard[Number]:
-    """Whether a value is a Python number; NumPy's scalars are arrays of rank 0, not numbers."""
+    """Returns True for a Python number; NumPy's scalars are arrays of rank 0, not numbers."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
 def is_array(value: object) -> TypeGuard[np.ndarray[Any, Any] | np.generic[Any]]:
-    """Whether a value is a NumPy array or scalar."""
+    """Returns True for a NumPy array or scalar."""
     return isinstance(value, np.ndarray | np.generic)
 
 

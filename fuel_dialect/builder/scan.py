@@ -70,7 +70,7 @@ def trace_scan(
     length: int | None,
     reverse: bool,
 ) -> Any:
-    """Append a `fuel.scan`; what `Graph.scan` returns."""
+    """Append a `fuel.scan`; return the results of `Graph.scan`."""
     carry, stacked = flatten(trace, "init", init), flatten(trace, "xs", xs)
     fixed = flatten(trace, "consts", consts)
     steps = scan_length(stacked.values, length)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Where ops go while a program is being built.
+Records the ops of a program that is being built.
 
 A trace is a stack of scopes: the function at the bottom, above it the arm or scan body that is
 being traced. A scope turns any value into one its block may read, because the regions of
@@ -86,20 +86,20 @@ class Scope:
         return clone.results[0]
 
     def capture(self, value: SSAValue) -> SSAValue:
-        """What stands in this scope for a value made outside it."""
+        """Returns the value that stands in this scope for one made outside it."""
         raise GraphError(
             f"{describe(value)} was made inside an arm or a scan body that has ended; return it "
             "from there to read it here"
         )
 
     def is_open(self, value: SSAValue) -> bool:
-        """Whether a value was made in this scope or one around it."""
+        """Returns True if a value was made in this scope or one around it."""
         here = block_of(value) is self.block
         return here or (self.parent is not None and self.parent.is_open(value))
 
     @property
     def in_scan(self) -> bool:
-        """Whether this scope is a scan body, or inside one."""
+        """Returns True in a scan body, and inside one."""
         return self.parent is not None and self.parent.in_scan
 
 

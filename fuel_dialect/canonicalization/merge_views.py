@@ -28,7 +28,7 @@ from fuel_dialect.ops.shape import (
 )
 
 LOOK_BACK = 8
-"""How many squeezes and unsqueezes in a row are compared with one another."""
+"""At most this many squeezes and unsqueezes in a row are compared with one another."""
 
 
 class SkipInner(RewritePattern):

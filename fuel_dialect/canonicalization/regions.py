@@ -37,7 +37,7 @@ class InlineOnlyArm(RewritePattern):
 
 
 def device_around(op: Operation) -> DeviceAttr:
-    """Where ops run that stand beside an op: on the device of the arm around it, or the host."""
+    """Returns the device of the arm around an op, or the host."""
     parent, region = op.parent_op(), op.parent_region()
     if not isinstance(parent, BranchOp) or region is None:
         return DeviceAttr.of(HOST)

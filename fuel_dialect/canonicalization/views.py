@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the rewrites of views share: the view below a view, its permutation, and its copy."""
+"""Helpers of the rewrites of views: find the view below a view, its axes, and repeat it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Environment:
-    """What an evaluation reads besides operands; `path` is the prefix of nested decisions."""
+    """Holds what an evaluation reads besides operands; `path` prefixes nested decisions."""
 
     weights: Mapping[str, Array] = field(default_factory=lambda: NOTHING)
     arms: Mapping[str, int] = field(default_factory=lambda: NOTHING)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What all ops of the dialect share: the base class, tensor constraints, and constant leaves.
+Defines the base class of all ops, the tensor constraints, and constant leaves.
 
 Result types come from one place, `FuelOp.infer`: the builder calls it before it makes an op,
 and the verifier compares its answer with the types in the IR.

@@ -579,7 +579,7 @@ class ScanOp(RegionOp):
     @property
     def is_pointwise(self) -> bool:
         """
-        Whether it is a loop at each point, and so one kernel: a body that is elementwise over the
+        Returns True for a loop at each point, which is one kernel: the body is elementwise over the
         one shape of all carries and ys, with views of what is not computed, and no `until`.
         """
         values = (*self.inits, *self.end.carries, *self.end.ys)

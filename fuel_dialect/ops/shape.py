@@ -96,7 +96,7 @@ class LayoutOp(ShapeOp, ViewOp, abc.ABC):
         return super().fold()
 
     def is_identity(self) -> bool:
-        """Whether the result is the operand, element for element."""
+        """Returns True if the result is the operand, element for element."""
         source = Layout.contiguous(tensor_type(self.input).get_shape())
         return self.derive_layout(source) == source
 

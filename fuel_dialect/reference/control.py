@@ -20,7 +20,7 @@ Region: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
 
 @dataclass(frozen=True)
 class Step:
-    """What the body of a scan gives: next carries, this step's ys, and whether to stop."""
+    """Represents a step of a scan: the next carries, this step's ys, and a mask that stops."""
 
     carries: Sequence[Array]
     ys: Sequence[Array]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Where the reference rounds: casts between element types, and the wider type it computes in.
+Rounds for the reference: casts between element types, and widens to the type it computes in.
 
 bf16 and f16 are computed in f32 and rounded once per op.
 """
@@ -17,7 +17,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether the elements are floats, those of ml_dtypes included."""
+    """Returns True if the elements are floats, those of ml_dtypes included."""
     return dtypes.of(dtype).kind in ("float", "storage")
 
 
