@@ -45,6 +45,7 @@ PASSES = {
     "fuel-form-runs": ("fuel_passes.finishing.form_runs", "FormRunsPass"),
     "fuel-order-runs": ("fuel_passes.finishing.order_runs", "OrderRunsPass"),
     "fuel-reuse-buffers": ("fuel_passes.finishing.reuse_buffers", "ReuseBuffersPass"),
+    "fuel-legalize-kernels": ("fuel_passes.legalize.legalize_kernels", "LegalizeKernelsPass"),
     "fuel-unroll-scan": ("fuel_passes.legalize.unroll_scan", "UnrollScanPass"),
     "fuel-optimize": ("fuel_passes.pipeline", "OptimizePass"),
 }

@@ -312,7 +312,7 @@ func.func @f(%h: tensor<2xf32>) {
 
 func.func @f(%h: tensor<2xf32>) {
   %r = fuel.scan init(%c = %h : tensor<2xf32>) length 3 -> tensor<2xf32> {
-    %0 = fuel.kernel pointwise "k"(%a = %c : tensor<2xf32>) -> tensor<2xf32> {
+    %0 = fuel.run on #fuel.target<cpu, "numpy"> (%a = %c : tensor<2xf32>) -> tensor<2xf32> {
       fuel.yield %a : tensor<2xf32>
     }
     fuel.scan_yield carry(%0 : tensor<2xf32>)
@@ -320,7 +320,7 @@ func.func @f(%h: tensor<2xf32>) {
   func.return
 }
 
-// CHECK: scan: fuel.kernel is not allowed in the body, which holds ops that compute
+// CHECK: scan: fuel.run is not allowed in the body, which holds ops that compute
 
 // -----
 

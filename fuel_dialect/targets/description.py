@@ -25,6 +25,9 @@ How operands must lie: anyhow; so that each matrix that a matmul reads has its r
 without gaps, as BLAS wants; or row-major.
 """
 
+Rewrite = Literal["scans", "factors", "rows", "vectors"]
+"""What `fuel-legalize-kernels` may do to the kernels of a target before code is made of them."""
+
 
 @dataclass(frozen=True)
 class KernelSource:
@@ -147,6 +150,8 @@ class TargetDescription:
     """Element types that are slower or faster than the rates say."""
     strides: tuple[tuple[str, Strides], ...] = ()
     """The kinds of kernels that do not read operands however they lie, and what each reads."""
+    rewrites: tuple[Rewrite, ...] = ()
+    """How its kernels are rewritten before code is made of them."""
     tables: tuple[str, ...] = ()
     """The tables of rules for ops of other packages that its emitter reads besides its own."""
 

@@ -40,6 +40,7 @@ DESCRIPTION = TargetDescription(
         ),
     ),
     tables=("scalars",),
+    rewrites=("scans", "factors", "rows"),
     bytes_per_ns=60.0,
     operations_per_ns=400.0,
     flops_per_ns=800.0,

@@ -134,9 +134,8 @@ class MostBuffers:
     def refusal(self, kernel: KernelOp) -> str | None:
         """Returns why a kernel is out of bounds; None if it is not."""
         scans = [op for op in kernel.body.block.ops if isinstance(op, ScanOp)]
-        if scans and not scans[0].is_pointwise:
-            return None  # each step is launches of their own
-        wanted = buffers_of(kernel)
+        inner = [op for scan in scans for op in scan.body.block.ops if isinstance(op, KernelOp)]
+        wanted = max(map(buffers_of, inner or (kernel,)))
         if wanted <= self.buffers:
             return None
         return f"most-buffers: {wanted} buffers; {self.buffers} are allowed"
@@ -165,13 +164,14 @@ class ScanSteps:
         if scan.is_pointwise:
             return None
         ops = [op for op in scan.body.block.ops if not _is_free(op)]
-        if any(isinstance(op, ScanOp) and not op.is_pointwise for op in ops):
+        inner = (op for op in scan.body.walk() if isinstance(op, ScanOp))
+        if any(not op.is_pointwise for op in inner):
             return "scan-steps: no scan in a scan, unless its body is elementwise"
         launches = scan.steps * len(ops)
         if launches > self.launches:
             return (
-                f"scan-steps: {launches:,} launches, for {scan.steps:,} steps of {len(ops)} ops; "
-                f"{self.launches:,} are allowed"
+                f"scan-steps: {launches:,} launches, for {scan.steps:,} steps of {len(ops)} "
+                f"kernels; {self.launches:,} are allowed"
             )
         return None
 

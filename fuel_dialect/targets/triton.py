@@ -24,6 +24,7 @@ DESCRIPTION = TargetDescription(
         ),
     ),
     tables=("scalars",),
+    rewrites=("scans", "factors", "rows", "vectors"),
     bytes_per_ns=400.0,
     operations_per_ns=5_000.0,
     flops_per_ns=12_000.0,

@@ -193,12 +193,12 @@ INNER = """%0 = fuel.scan init(%d = %c : tensor<4x4xf32>) length 2 -> (tensor<4x
         (
             2**16 + 1,
             SQUARE,
-            "scan-steps: 65,537 launches, for 65,537 steps of 1 ops; 65,536 are allowed",
+            "scan-steps: 65,537 launches, for 65,537 steps of 1 kernels; 65,536 are allowed",
         ),
         (
             2**16 + 1,
             TURNED,
-            "scan-steps: 65,537 launches, for 65,537 steps of 1 ops; 65,536 are allowed",
+            "scan-steps: 65,537 launches, for 65,537 steps of 1 kernels; 65,536 are allowed",
         ),
         (3, INNER, "scan-steps: no scan in a scan, unless its body is elementwise"),
     ],

@@ -50,7 +50,6 @@ class KomputeEmitter:
 
     tuning: Tuning = CPU
     target: str = "kompute"
-    sums_vectors: bool = False
 
     def patches(self, form: PatchForm) -> bool:
         """No part of a 32-bit word is written alone."""

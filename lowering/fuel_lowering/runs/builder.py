@@ -94,8 +94,7 @@ class RunBuilder:
     def emit(self, kernel: KernelOp, moving: Moving | None = None) -> Emitted:
         """The code of a kernel whose operands move, or not."""
         moving = moving or Moving()
-        clone = kernel.clone()
-        form = form_of(clone, kernel.label.data, self.emitter.sums_vectors)
+        form = form_of(kernel, kernel.label.data)
         form.moves, form.unaligned = moving.moves, moving.unaligned
         return self.emitter.emit(form)
 

@@ -51,11 +51,6 @@ class Emitter(Protocol):
         """The name of the target: `triton`, `kompute`."""
         ...
 
-    @property
-    def sums_vectors(self) -> bool:
-        """Whether the product of a row and a matrix is better read as sums along the rows."""
-        ...
-
     def emit(self, form: Form) -> Emitted:
         """The kernels of a form. Raises `LoweringError` for one that the target cannot run."""
         ...

@@ -11,7 +11,6 @@ from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.traits import Leaf
 from fuel_lowering.kernels.map import patch_form
-from fuel_lowering.kernels.rewrites import take_out_factors
 from fuel_lowering.kernels.scan import scan_of
 from fuel_lowering.runs.builder import RunBuilder
 from fuel_lowering.runs.emitter import Emitted, Emitter
@@ -21,7 +20,7 @@ from fuel_lowering.runs.steps import Steps
 
 
 def lower_run(run: RunOp, entry: str, emitter: Emitter) -> DeviceRun:
-    """The launches of a run. Raises `LoweringError`."""
+    """Returns the launches of a run whose kernels are legalized. Raises `LoweringError`."""
     return _Lowering(run, entry, emitter).lower()
 
 
@@ -32,9 +31,7 @@ class _Lowering:
         self.taken: dict[SSAValue, SSAValue] = {}
 
     def lower(self) -> DeviceRun:
-        run = self.run.clone()
-        block, self.taken = run.body.block, taken_buffers(run)
-        take_out_factors(block)
+        block, self.taken = self.run.body.block, taken_buffers(self.run)
         for index, argument in enumerate(block.args):
             self.builder.places[argument] = self.builder.buffer("input", argument, index)
         outputs = self._outputs(block)
@@ -100,7 +97,7 @@ class _Lowering:
         """The code of a write that touches what is written alone, if its result allows that."""
         if len(kernel.outputs) != 1 or not self._lies_on_operand(kernel.outputs[0]):
             return None
-        form = patch_form(kernel.clone(), kernel.label.data)
+        form = patch_form(kernel, kernel.label.data)
         emitter = self.builder.emitter
         return emitter.emit(form) if form and emitter.patches(form) else None
 

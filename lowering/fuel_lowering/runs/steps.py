@@ -11,7 +11,6 @@ from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.traits import Leaf
-from fuel_lowering.kernels.rewrites import form_body
 from fuel_lowering.kernels.scan import scan_of
 from fuel_lowering.runs.builder import RunBuilder
 from fuel_lowering.runs.copies import writing_kernel
@@ -37,7 +36,6 @@ class Steps:
                 f"{kernel.label.data}: this target runs scans of a fixed number of steps; one with "
                 "`until` runs on the cpu"
             )
-        form_body(scan)
         self.emitted: dict[tuple[KernelOp, frozenset[int], frozenset[int]], Emitted] = {}
         self.turns: dict[SSAValue, tuple[Place, Place]] = {}
 

@@ -35,7 +35,6 @@ class TritonEmitter:
     """Writes Triton kernels."""
 
     target: str = "triton"
-    sums_vectors: bool = True
 
     def patches(self, form: PatchForm) -> bool:
         """Every element of memory can be written alone."""

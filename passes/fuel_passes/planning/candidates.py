@@ -26,6 +26,7 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.traits import Leaf, ViewOp
 from fuel_passes.forking.calls import LIBRARY, calls_of
+from fuel_passes.legalize.legalize_kernels import legal_kernel
 from fuel_passes.legalize.strip_plan import is_planned_branch
 from fuel_passes.planning.filters import Requirement, filters_for, unstable_op
 from fuel_passes.planning.measurements import (
@@ -133,17 +134,22 @@ class Candidates:
         found = Candidate(
             target, None, None, source.name, source.generic, splits, reuses=source.reuses
         )
-        refusal = refusal_of(kernel, description, source)
+        launched = self._launched(kernel, description)
+        refusal = refusal_of(launched, description, source)
         refusal = refusal or next((why for f in self.filters if (why := f(source))), None)
         if refusal is None and self.requirement.deterministic:
             refusal = unstable_op(kernel, source)
         if refusal is not None:
             return replace(found, refusal=refusal)
         measured = self._measured(kernel, target, source, splits)
-        modelled = source_ns(kernel, description, source)
+        modelled = source_ns(launched, description, source)
         if measured is not None:
             return replace(found, price_ns=measured, measured=True, model_ns=modelled)
         return replace(found, price_ns=modelled, model_ns=modelled)
+
+    def _launched(self, kernel: KernelOp, description: TargetDescription) -> KernelOp:
+        """Returns a kernel as a target launches it: the body of a scan is formed into kernels."""
+        return legal_kernel(kernel, description.rewrites)
 
     def _measured(
         self, kernel: KernelOp, target: TargetAttr, source: KernelSource, splits: bool
