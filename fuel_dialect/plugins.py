@@ -10,6 +10,7 @@ Finds the additions of other packages by entry point; `docs/plugins.md` shows su
 | `fuel.patterns` | a function that makes recognition patterns (`fuel-recognize`) |
 | `fuel.pathfinders` | a `fuel_passes.forking.plugins.Pathfinder` (`fuel-find-paths`) |
 | `fuel.pruners` | a `fuel_passes.forking.plugins.Pruner` (`fuel-find-paths`) |
+| `fuel.selectors` | a `fuel_runtime.picker.selectors.interface.Selector` |
 
 Entry points are looked up once in a process, when something first asks; what they name is imported
 when it is needed. Their order is that of their names, then of their packages.
@@ -40,8 +41,9 @@ TARGETS = "fuel.targets"
 PATTERNS = "fuel.patterns"
 PATHFINDERS = "fuel.pathfinders"
 PRUNERS = "fuel.pruners"
+SELECTORS = "fuel.selectors"
 
-GROUPS = (REFERENCES, KERNELS, TARGETS, PATTERNS, PATHFINDERS, PRUNERS)
+GROUPS = (REFERENCES, KERNELS, TARGETS, PATTERNS, PATHFINDERS, PRUNERS, SELECTORS)
 
 UNIVERSE = "xdsl.universe"
 
