@@ -81,7 +81,7 @@ def test_without_a_branch_nothing_is_picked(monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_: object) -> None:
         raise AssertionError("the picker was asked")
 
-    monkeypatch.setattr("fuel_runtime.call.survey.pick", refuse)
+    monkeypatch.setattr("fuel_runtime.call.survey.resolve", refuse)
     exe = Session().compile(
         "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {"
         "  %0 = fuel.neg %x : tensor<3xf32> func.return %0 : tensor<3xf32> }"

@@ -88,6 +88,30 @@ class BranchReport:
 
 
 @dataclass(frozen=True)
+class Change:
+    """A change of arm of a decision, or its first choice, where `before` is None."""
+
+    decision: str
+    before: int | None
+    arm: int
+    reason: str
+    at_s: float
+    """Seconds after the program was compiled."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An arm that a call left because a device failed."""
+
+    decision: str
+    arm: int
+    device: str
+    error: str
+    at_s: float
+    """Seconds after the program was compiled."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything about an executable that its text form prints; counts are of what was lowered."""
 
@@ -112,6 +136,10 @@ class Report:
     """The members of a state, in order."""
     dropped: tuple[str, ...] = ()
     """Arms that planning left out so that decisions stay few, each with its price and why."""
+    history: tuple[Change, ...] = ()
+    """The last changes of arm."""
+    faults: tuple[Fault, ...] = ()
+    """The last faults of devices that calls survived."""
 
     @property
     def transfer_bytes(self) -> int:
@@ -159,6 +187,13 @@ class Report:
         if self.dropped:
             yield f"dropped     {_count(len(self.dropped), 'arm', 'arms')}"
             yield from (f"  {said}" for said in self.dropped)
+        changes = [change for change in self.history if change.before is not None]
+        if changes:
+            yield f"changes     {_count(len(changes), 'arm', 'arms')}"
+            yield from map(_change_line, changes)
+        if self.faults:
+            yield f"faults      {_count(len(self.faults), 'arm left', 'arms left')}"
+            yield from map(_fault_line, self.faults)
 
 
 def _device_line(device: DeviceReport) -> str:
@@ -182,6 +217,16 @@ def _transfer_line(transfer: TransferReport) -> str:
 
 def _state_line(member: StateReport) -> str:
     return f"  {member.name}: {member.type} on {member.device}, {UPDATES[member.update]}"
+
+
+def _change_line(change: Change) -> str:
+    where = f"arm {change.before} to arm {change.arm}"
+    return f"  {change.decision}: {where} after {change.at_s:.3f} s: {change.reason}"
+
+
+def _fault_line(fault: Fault) -> str:
+    where = f"arm {fault.arm} on {fault.device}"
+    return f"  {fault.decision}: {where} after {fault.at_s:.3f} s: {fault.error}"
 
 
 def _count(number: int, one: str, many: str) -> str:

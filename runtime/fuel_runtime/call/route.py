@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from fuel_dialect.attributes import DeviceAttr
@@ -21,6 +22,10 @@ class Call:
     outputs: tuple[str, ...]
     reuses: Mapping[int, int] = field(default_factory=dict, kw_only=True)
     """The outputs that take over the buffer of an input, and that input."""
+    after: int = field(default=0, kw_only=True)
+    """How many decisions the route has come to before it."""
+    inside: tuple[int, ...] = field(default=(), kw_only=True)
+    """The numbers of the decisions in whose chosen arm it stands, the outermost first."""
 
     @property
     def unpacked(self) -> str:
@@ -72,10 +77,33 @@ class Route:
 
     calls: tuple[Call, ...]
     results: tuple[str, ...]
-    branches: frozenset[BranchOp]
-    """The branches that the route comes to."""
+    decisions: tuple[tuple[BranchOp, int], ...]
+    """The branches that the route comes to and the arm taken at each, in order."""
     mobile: frozenset[int] = frozenset()
     """Positions of the arguments that are read on, or declared to be on, another device."""
+    yields: tuple[tuple[str, ...], ...] = ()
+    """The names of what each decision gives, in the order of the decisions."""
+    homes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The label of the device that each value is on."""
+
+    @property
+    def branches(self) -> frozenset[BranchOp]:
+        """The branches that the route comes to."""
+        return frozenset(branch for branch, _ in self.decisions)
+
+    @cached_property
+    def makers(self) -> Mapping[str, Call]:
+        """The call that gives each value."""
+        return {output: call for call in self.calls for output in call.outputs}
+
+    def root(self, name: str) -> tuple[str, int]:
+        """Returns where a value comes from: a run and which of its results, or what was given."""
+        call = self.makers.get(name)
+        if call is None:
+            return name, 0
+        if isinstance(call, Transfer):
+            return self.root(call.source)
+        return call.function, call.outputs.index(name)
 
     @property
     def runs(self) -> list[str]:
@@ -84,7 +112,7 @@ class Route:
 
     def update(self, argument: int, result: int) -> Update:
         """How a donated argument becomes the result that is its next value."""
-        makers = {output: call for call in self.calls for output in call.outputs}
+        makers = self.makers
         name, steps = self.results[result], 0
         while name in makers and name != f"a{argument}":
             call = makers[name]

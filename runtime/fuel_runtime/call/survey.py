@@ -10,13 +10,15 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fuel_dialect.errors import DecisionError, LoweringError
+from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.control import BranchOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Leaf
 from fuel_passes.planning.residency import argument_devices, result_devices
 from fuel_runtime.devices.present import Devices
-from fuel_runtime.picker.static import Arm, Choice, Decision, pick
+from fuel_runtime.picker.decision import Arm, Decision, Pick
+from fuel_runtime.picker.policy import Policy
+from fuel_runtime.picker.resolve import resolve
 
 
 @dataclass(frozen=True)
@@ -54,28 +56,19 @@ def survey(function: FuncOp, devices: Devices) -> Survey:
     return Survey(unavailable, decisions, found.runs, found.leaves)
 
 
-def choose(survey: Survey, force: Mapping[str, int]) -> dict[BranchOp, Choice]:
+def choose(survey: Survey, policy: Policy) -> dict[BranchOp, Pick]:
     """
-    An arm for each decision, `force` first.
+    Returns an arm for each decision, before anything is known of the machine.
 
-    Raises `DecisionError` for a forced decision or arm that is not there, and `DeviceUnavailable`
-    for a forced arm that cannot run here.
+    Raises `DecisionError` for a decision or arm that is not there, and `DeviceUnavailable` for a
+    forced arm that cannot run here.
     """
-    known = {decision.path: decision for decision in survey.decisions.values()}
-    unknown = [path for path in force if path not in known]
-    if unknown:
-        have = ", ".join(f"{d.path} (arms 0 to {len(d.arms) - 1})" for d in known.values())
-        raise DecisionError(
-            f"there is no decision {', '.join(map(repr, unknown))}; "
-            f"the program has {have or 'none'}"
-        )
-    choices: dict[BranchOp, Choice] = {}
-    for branch, decision in survey.decisions.items():
-        forced = force.get(decision.path)
-        if forced is None and all(arm.unavailable for arm in decision.arms):
-            continue
-        choices[branch] = pick(decision, forced)
-    return choices
+    policy.check(survey.decisions.values())
+    return {
+        branch: resolve(decision, policy=policy, plugins=False)
+        for branch, decision in survey.decisions.items()
+        if decision.path in policy.force or any(arm.unavailable is None for arm in decision.arms)
+    }
 
 
 def _why_not(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -16,12 +17,19 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_passes.planning.residency import HOST_DEVICE, argument_devices, result_devices
 from fuel_runtime.call.route import Call, Route, Transfer
 from fuel_runtime.call.survey import Survey, single_block
-from fuel_runtime.picker.static import Choice
 
 
-def trace(function: FuncOp, survey: Survey, choices: Mapping[BranchOp, Choice]) -> Route:
+def trace(
+    function: FuncOp,
+    survey: Survey,
+    choices: Mapping[BranchOp, int],
+    mobile: frozenset[int] | None = None,
+) -> Route:
     """
-    The route of some choices: what a branch gives is what its chosen arm yields.
+    Returns the route of some choices: what a branch gives is what its chosen arm yields.
+
+    `mobile` holds the arguments that some route reads away from the host; by default those that
+    this one does.
 
     Runs whose results only arms that are not chosen read are left out. A value goes to a device
     once; arguments that only the host reads need no transfer, wherever they come from.
@@ -36,9 +44,71 @@ def trace(function: FuncOp, survey: Survey, choices: Mapping[BranchOp, Choice]) 
     devices = result_devices(function)
     results = tuple(tracer.at(v, d) for v, d in zip(values, devices, strict=True))
     calls = _read_calls(tracer.calls, results)
-    declared = argument_devices(function, body)
-    away = {i for i, device in enumerate(declared) if device != HOST_DEVICE}
-    return _without_idle_transfers(Route(calls, results, frozenset(tracer.branches)), away)
+    homes = {name: device.label for name, device in tracer.homes.items()}
+    decisions = tuple((branch, choices[branch]) for branch in tracer.decisions)
+    yields = tuple(tracer.yields[branch] for branch in tracer.decisions)
+    route = Route(calls, results, decisions, frozenset(), yields, homes)
+    if mobile is None:
+        given = [t for t in route.transfers if t.origin is None and t.to != HOST_DEVICE]
+        mobile = frozenset(int(t.source[1:]) for t in given) | declared_away(function)
+    return _without_idle_transfers(replace(route, mobile=mobile))
+
+
+def declared_away(function: FuncOp) -> frozenset[int]:
+    """Returns the arguments that are declared to be on another device than the host."""
+    declared = argument_devices(function, single_block(function))
+    return frozenset(i for i, device in enumerate(declared) if device != HOST_DEVICE)
+
+
+def all_mobile(function: FuncOp, survey: Survey) -> frozenset[int]:
+    """Returns the arguments that any arm that can run may read away from the host."""
+    body = single_block(function)
+    sources: dict[SSAValue, frozenset[int]] = {
+        argument: frozenset((index,)) for index, argument in enumerate(body.args)
+    }
+    away: set[int] = set(declared_away(function))
+    _flow(body, survey, sources, away)
+    end = body.last_op
+    for value, device in zip(end.operands if end else (), result_devices(function), strict=True):
+        if device != HOST_DEVICE:
+            away |= sources.get(value, NOWHERE)
+    return frozenset(away)
+
+
+NOWHERE = frozenset[int]()
+
+
+def _flow(
+    block: Block, survey: Survey, sources: dict[SSAValue, frozenset[int]], away: set[int]
+) -> None:
+    """Follow arguments through transfers and arms to where they are read."""
+    for op in block.ops:
+        if isinstance(op, RunOp):
+            if op.target.device != HOST_DEVICE:
+                away.update(*(sources.get(value, NOWHERE) for value in op.inputs))
+        elif isinstance(op, TransferOp):
+            sources[op.result] = sources.get(op.input, NOWHERE)
+            if op.to != HOST_DEVICE:
+                away |= sources[op.result]
+        elif isinstance(op, BranchOp):
+            for arm, region in zip(survey.decisions[op].arms, op.arm_regions, strict=True):
+                if arm.unavailable is None:
+                    _flow_arm(op, region.block, survey, sources, away)
+
+
+def _flow_arm(
+    branch: BranchOp,
+    block: Block,
+    survey: Survey,
+    sources: dict[SSAValue, frozenset[int]],
+    away: set[int],
+) -> None:
+    for argument, value in zip(block.args, branch.inputs, strict=True):
+        sources[argument] = sources.get(value, NOWHERE)
+    _flow(block, survey, sources, away)
+    end = block.last_op
+    for output, value in zip(branch.outputs, end.operands if end else (), strict=True):
+        sources[output] = sources.get(output, NOWHERE) | sources.get(value, NOWHERE)
 
 
 def _read_calls(calls: Sequence[Call], results: Iterable[str]) -> tuple[Call, ...]:
@@ -52,31 +122,37 @@ def _read_calls(calls: Sequence[Call], results: Iterable[str]) -> tuple[Call, ..
     return tuple(reversed(kept))
 
 
-def _without_idle_transfers(route: Route, away: set[int]) -> Route:
-    """The route without transfers to the host of arguments that nothing else reads."""
+def _without_idle_transfers(route: Route) -> Route:
+    """
+    Returns the route without transfers to the host of arguments that come from the host.
+
+    Only `mobile` arguments may come as arrays of another device.
+    """
     given = [t for t in route.transfers if t.origin is None]
-    away = away | {int(t.source[1:]) for t in given if t.to != HOST_DEVICE}
-    idle = [t for t in given if int(t.source[1:]) not in away]
+    idle = [t for t in given if int(t.source[1:]) not in route.mobile]
     if not idle:
-        return replace(route, mobile=frozenset(away))
+        return route
     same = {transfer.result: transfer.source for transfer in idle}
 
     def renamed(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(same.get(name, name) for name in names)
 
     calls = tuple(replace(c, inputs=renamed(c.inputs)) for c in route.calls if c not in idle)
-    return replace(route, calls=calls, results=renamed(route.results), mobile=frozenset(away))
+    yields = tuple(map(renamed, route.yields))
+    return replace(route, calls=calls, results=renamed(route.results), yields=yields)
 
 
 class _Tracer:
     """Walks blocks in order, and brings values to where they are read."""
 
-    def __init__(self, survey: Survey, choices: Mapping[BranchOp, Choice]):
+    def __init__(self, survey: Survey, choices: Mapping[BranchOp, int]):
         self.survey = survey
         self.choices = choices
         self.names: dict[SSAValue, str] = {}
         self.calls: list[Call] = []
-        self.branches: set[BranchOp] = set()
+        self.decisions: list[BranchOp] = []
+        self.yields: dict[BranchOp, tuple[str, ...]] = {}
+        self.inside: tuple[int, ...] = ()
         self.counts = {"v": 0, "w": 0}
         self.homes: dict[str, DeviceAttr] = {}
         self.roots: dict[str, str] = {}
@@ -116,7 +192,9 @@ class _Tracer:
         move = f"move_{made}"
         origin = self.homes.get(name)
         type = tensor_type(value)
-        self.calls.append(Transfer(move, (name,), (made,), type, origin, device))
+        self.calls.append(
+            Transfer(move, (name,), (made,), type, origin, device, **self._position())
+        )
         return made
 
     def _fresh(self, letter: str) -> str:
@@ -131,11 +209,16 @@ class _Tracer:
             self._lives(name, device)
         self.names.update(zip(run.outputs, outputs, strict=True))
         name = self.survey.runs[run]
-        self.calls.append(Call(name, inputs, outputs, reuses=run.reused()))
+        self.calls.append(Call(name, inputs, outputs, reuses=run.reused(), **self._position()))
+
+    def _position(self) -> dict[str, Any]:
+        return {"after": len(self.decisions), "inside": self.inside}
 
     def _follow(self, branch: BranchOp) -> None:
-        self.branches.add(branch)
-        block = branch.arm_regions[self.choices[branch].arm].block
+        outside = self.inside
+        self.inside = (*outside, len(self.decisions))
+        self.decisions.append(branch)
+        block = branch.arm_regions[self.choices[branch]].block
         self.names.update(
             (argument, self.names[value])
             for argument, value in zip(block.args, branch.inputs, strict=True)
@@ -147,3 +230,5 @@ class _Tracer:
             (output, self.names[value])
             for output, value in zip(branch.outputs, end.operands, strict=True)
         )
+        self.yields[branch] = tuple(self.names[output] for output in branch.outputs)
+        self.inside = outside

@@ -40,6 +40,16 @@ def call(self{parameters}, *rest, state=None, **named):
 """
 
 
+LIVE = """\
+if live.epoch != telemetry.epoch:
+    return live.stream({use}, {given})
+try:
+    return live.walk({use}, {given_plain})
+except left as error:
+    return live.leave(error, {use}, {given})
+"""
+
+
 def write(route: Route, signature: Signature) -> str:
     """
     Returns the source of `call(self, a0, ...)`, the method that checks arguments and walks a route.
@@ -49,14 +59,47 @@ def write(route: Route, signature: Signature) -> str:
     `out_of_memory` and `is_unexplained` (`call.host_memory`), with `what` as the call is named
     there. Where there is state, it uses `begin`, which gives a `Use` of it (`call.state`).
     """
-    everything = [f"a{index}" for index in range(len(signature.arguments))]
+    return _entry(signature, route.mobile, _statements(route, signature))
+
+
+def write_live(signature: Signature, mobile: Collection[int]) -> str:
+    """
+    Returns the source of `call(self, a0, ...)` for a program whose route is chosen as it runs.
+
+    It uses what `write` says, and `live` with `telemetry`: while their epochs are the same, the
+    walk of the settled route; `left` holds the errors after which another arm is tried.
+    """
+    everything = _arguments(signature)
+    use = "use" if signature.members else "None"
+    given, plain = tuple_of(everything), tuple_of(everything)[1:-1]
+    text = LIVE.format(use=use, given=given, given_plain=plain)
+    return _entry(signature, mobile, text.splitlines())
+
+
+def write_walk(route: Route, signature: Signature) -> tuple[str, tuple[int | None, ...]]:
+    """
+    Returns the source of `walk(use, a0, ...)`, the straight walk of a settled route.
+
+    With it comes, for each number of a line, the call of the route that stands there.
+    """
+    parameters = ", ".join(["use", *_arguments(signature)])
+    lines = list(_numbered(route, signature))
+    source = [f"def walk({parameters}):", *(INDENT + line for line, _ in lines)]
+    return "\n".join(source) + "\n", (None, None, *(number for _, number in lines))
+
+
+def _arguments(signature: Signature) -> list[str]:
+    return [f"a{index}" for index in range(len(signature.arguments))]
+
+
+def _entry(signature: Signature, mobile: Collection[int], lines: Iterable[str]) -> str:
+    everything = _arguments(signature)
     members = signature.members
     inputs = [everything[index] for index in signature.positions]
-    lines = _statements(route, signature)
     given = tuple_of(inputs)[1:-1]
     return (STATEFUL_ENTRY if members else ENTRY).format(
         parameters="".join(f", {a}=MISSING" for a in inputs) + ", /",
-        unusual=_unusual(signature, route.mobile),
+        unusual=_unusual(signature, mobile),
         rebound=f"{given} = " if inputs else "",
         given=given,
         members=tuple_of([everything[m.argument] for m in members])[1:-1],
@@ -64,7 +107,7 @@ def write(route: Route, signature: Signature) -> str:
     )
 
 
-def _aliasing(signature: Signature) -> dict[int, int]:
+def aliasing(signature: Signature) -> dict[int, int]:
     """The results that are the next values of donated arguments."""
     return {member.result: member.argument for member in signature.members}
 
@@ -88,20 +131,30 @@ def _is_no_array(name: str, is_mobile: bool) -> str:
 
 
 def _statements(route: Route, signature: Signature) -> Iterable[str]:
-    """Yields the statements of a walk; the tuple that a last run gives is handed on if it fits."""
+    """Yields the statements of a walk."""
+    return (line for line, _ in _numbered(route, signature))
+
+
+def _numbered(route: Route, signature: Signature) -> Iterator[tuple[str, int | None]]:
+    """
+    Yields the statements of a walk, each with the number of the call that it makes.
+
+    The tuple that a last run gives is handed on if it fits.
+    """
     last, members = route.calls[-1] if route.calls else None, signature.members
-    for call, dead in zip(route.calls, _last_uses(route), strict=True):
+    for number, (call, dead) in enumerate(zip(route.calls, last_uses(route), strict=True)):
         if call.reuses and members:
-            yield "use.progress.writing += 1"
+            yield "use.progress.writing += 1", None
         plain = f"{call.function}({', '.join(call.inputs)})"
         is_whole = call.outputs == route.results and not isinstance(call, Transfer)
         if call is last and is_whole and not members:
-            yield f"return {plain}"
+            yield f"return {plain}", number
             return
-        yield f"{call.unpacked} = {plain}" if call.outputs else plain
+        yield (f"{call.unpacked} = {plain}" if call.outputs else plain), number
         if dead and call is not last:
-            yield f"del {', '.join(dead)}"
-    yield from _ending(signature, _owned(route, signature))
+            yield f"del {', '.join(dead)}", None
+    for line in _ending(signature, _owned(route, signature)):
+        yield line, None
 
 
 def _ending(signature: Signature, results: list[str]) -> Iterator[str]:
@@ -109,13 +162,13 @@ def _ending(signature: Signature, results: list[str]) -> Iterator[str]:
     if not signature.members:
         yield f"return {tuple_of(results)}"
         return
-    state = _aliasing(signature)
+    state = aliasing(signature)
     yield f"results = {tuple_of([r for i, r in enumerate(results) if i not in state])}"
     yield f"use.keep({tuple_of([results[member.result] for member in signature.members])})"
     yield "return results"
 
 
-def _last_uses(route: Route) -> list[list[str]]:
+def last_uses(route: Route) -> list[list[str]]:
     """For each call, the values of earlier runs that nothing reads after it."""
     alive = set(route.results)
     dying: list[list[str]] = []
@@ -127,21 +180,26 @@ def _last_uses(route: Route) -> list[list[str]]:
 
 
 def _owned(route: Route, signature: Signature) -> list[str]:
+    """Returns the results as expressions, so that each has memory of its own."""
+    return [f"{name}.copy()" if is_copied else name for name, is_copied in owned(route, signature)]
+
+
+def owned(route: Route, signature: Signature) -> list[tuple[str, bool]]:
     """
-    The results as expressions, so that each has memory of its own.
+    Returns the names of the results, and whether each has to be copied to have its own memory.
 
     A result that is an argument, a constant or a weight, or that was named before, is copied. State
     comes first: its next value is what the walk has computed, or the old one as it is.
     """
-    state = _aliasing(signature)
+    state = aliasing(signature)
     sources = {transfer.result: transfer.source for transfer in route.transfers}
     taken: set[str] = set()
-    expressions: dict[int, str] = {}
+    found: dict[int, tuple[str, bool]] = {}
     for index in sorted(range(len(route.results)), key=lambda index: index not in state):
         name = route.results[index]
-        owned = name.startswith("v")
+        is_own = name.startswith("v")
         if index in state and f"a{state[index]}" in (name, sources.get(name)):
-            owned = True
-        expressions[index] = name if owned and name not in taken else f"{name}.copy()"
+            is_own = True
+        found[index] = name, not is_own or name in taken
         taken.add(name)
-    return [expressions[index] for index in range(len(route.results))]
+    return [found[index] for index in range(len(route.results))]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import inspect
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,12 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_lowering.runs.functions import LoweredRun
 from fuel_passes.forking.dropped import dropped
-from fuel_passes.planning.residency import argument_devices
+from fuel_passes.planning.residency import argument_devices, result_devices
 from fuel_runtime.array_files import bind_weights
 from fuel_runtime.call.arguments import MISSING, Array, Port, Signature, bind, describe
 from fuel_runtime.call.host_memory import is_unexplained, out_of_memory
+from fuel_runtime.call.live import LEFT, Live, Steering, Traced
+from fuel_runtime.call.needs import with_needs
 from fuel_runtime.call.report import (
     ArmReport,
     BranchReport,
@@ -35,18 +37,22 @@ from fuel_runtime.call.report import (
 from fuel_runtime.call.route import Route, Transfer
 from fuel_runtime.call.state import State, StateType
 from fuel_runtime.call.survey import Survey, choose, survey
-from fuel_runtime.call.trace import trace
+from fuel_runtime.call.trace import all_mobile, trace
 from fuel_runtime.call.transfers import Once, TransferFunction
-from fuel_runtime.call.walk import write
+from fuel_runtime.call.walk import write, write_live, write_walk
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.interface import Device
 from fuel_runtime.devices.present import Devices
-from fuel_runtime.picker.static import Choice, why_not
+from fuel_runtime.picker.decision import Decision, Pick
+from fuel_runtime.picker.policy import Policy
+from fuel_runtime.picker.routes import Fingerprint
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
     from xdsl.ir import Operation
+
+    from fuel_dialect.targets.machine import Topology
 
 
 class Executable(abc.ABC):
@@ -69,12 +75,13 @@ class Executable(abc.ABC):
 
     __slots__ = (
         "__weakref__",
+        "_live",
         "_module",
+        "_movers",
         "_report",
         "_signature",
         "_source",
         "_state_type",
-        "_transfers",
     )
 
     def __init__(
@@ -83,15 +90,17 @@ class Executable(abc.ABC):
         signature: Signature,
         source: str,
         report: Report,
-        transfers: Sequence[TransferFunction],
+        movers: Movers,
         state_type: StateType,
+        live: Live | None,
     ):
         self._module = module
         self._signature = signature
         self._source = source
         self._report = report
-        self._transfers = transfers
+        self._movers = movers
         self._state_type = state_type
+        self._live = live
 
     @abc.abstractmethod
     def __call__(self, *args: Any, **named: Any) -> tuple[Any, ...]:
@@ -131,13 +140,7 @@ class Executable(abc.ABC):
         Devices, runs, transfers and sizes; of each branch the arm that runs, why, and why not the
         others.
         """
-        if not self._transfers:
-            return self._report
-        transfers = tuple(
-            replace(each.report, moved_bytes=each.moves * each.report.bytes)
-            for each in self._transfers
-        )
-        return replace(self._report, transfers=transfers)
+        return self._movers.reported(self._report, self._live)
 
     def __repr__(self) -> str:
         return f"<Executable {self._signature}>"
@@ -150,7 +153,7 @@ class _Parts:
     signature: Signature
     devices: Devices
     survey: Survey
-    choices: Mapping[BranchOp, Choice]
+    choices: Mapping[BranchOp, Pick]
     lowered: Mapping[str, LoweredRun]
     route: Route
 
@@ -159,48 +162,56 @@ class _Parts:
         """The runs by name."""
         return {name: run for run, name in self.survey.runs.items()}
 
-    @cached_property
-    def workspaces(self) -> Mapping[str, int]:
-        """The bytes of the host that each run that is called takes for its workspace."""
-        threads = self.devices.threads
-        return {name: self.lowered[name].workspace_bytes(threads) for name in self.route.runs}
-
 
 def build(
     module: ModuleOp,
     function: FuncOp,
     devices: Devices,
     weights: Mapping[str, Any],
-    force: Mapping[str, int],
+    steering: Steering,
+    topology: Topology | None = None,
 ) -> Executable:
     """
     Lower every arm of an optimised function that can run here, and generate the walk of a route.
 
-    Raises `ProgramError`, `LoweringError`, `DeviceUnavailable`, `DecisionError` or `WeightError`.
+    Measured times are those of a `topology`. Raises `ProgramError`, `LoweringError`,
+    `DeviceUnavailable`, `DecisionError` or `WeightError`.
     """
     signature = Signature.of(function)
     found = survey(function, devices)
     if found.unavailable is not None:
         raise DeviceUnavailable(f"{signature.entry} cannot run: {found.unavailable}")
-    choices = choose(found, force)
+    choices = choose(found, steering.policy)
     owners = {name: devices.serving(run.target) for run, name in found.runs.items()}
     lowered = {name: owners[name].lower(run, name) for run, name in found.runs.items()}
-    route = trace(function, found, choices)
+    found = with_needs(found, lowered, devices.threads, topology)
+    is_live = _is_live(found, steering.policy)
+    mobile = all_mobile(function, found) if is_live else None
+    arms = {branch: pick.arm for branch, pick in choices.items()}
+    route = trace(function, found, arms, mobile)
     parts = _Parts(signature, devices, found, choices, lowered, route)
     needed = _needed_weights(parts)
     bound = bind_weights(needed, weights)
 
-    transfers = {each.function: _transfer_function(parts, each) for each in route.transfers}
-    namespace = _loaded(lowered, owners, bound) | _transfer_functions(route, transfers)
+    movers = Movers(parts)
+    namespace = _loaded(lowered, owners, bound)
     namespace |= {name: _leaf(op, bound) for op, name in found.leaves.items()}
-    walk = write(route, signature)
     binder = partial(bind, signature, mobile=route.mobile, takers=devices.takers)
     layout = _state_type(function, signature, devices)
-    call = _executed(walk, signature, {**namespace, "bind": binder, "begin": layout.begin})
+    entry = {"bind": binder, "begin": layout.begin}
+    live = None
+    if is_live:
+        live = _live(function, parts, movers, namespace, steering)
+        entry |= {"live": live, "telemetry": steering.telemetry, "left": LEFT}
+        walk = live.traced(arms).source + "\n\n" + (method := write_live(signature, route.mobile))
+    else:
+        entry |= namespace | movers.functions(route)
+        walk = method = write(route, signature)
+    call = _executed(method, signature, entry)
     source = "\n\n".join([*(run.source.strip("\n") for run in lowered.values()), walk])
     own = _class_with(call)
     report = replace(_report(parts, needed, layout), dropped=dropped(function))
-    executable = own(module, signature, source, report, tuple(transfers.values()), layout)
+    executable = own(module, signature, source, report, movers, layout, live)
     # The generated functions and their globals hold one another: memory of devices, weights and
     # workspaces would wait for a collection.
     ended = weakref.finalize(executable, call.__globals__.clear)
@@ -208,8 +219,89 @@ def build(
     return executable
 
 
-def _transfer_function(parts: _Parts, transfer: Transfer) -> TransferFunction:
-    port = Port(_described(parts, transfer), transfer.type)
+def _is_live(found: Survey, policy: Policy) -> bool:
+    """Returns True if some decision of a program has another arm to take."""
+    return not policy.strict and any(
+        sum(
+            arm.unavailable is None and index not in policy.forbid.get(decision.path, ())
+            for index, arm in enumerate(decision.arms)
+        )
+        > 1
+        for decision in found.decisions.values()
+    )
+
+
+def _live(
+    function: FuncOp,
+    parts: _Parts,
+    movers: Movers,
+    namespace: Mapping[str, Any],
+    steering: Steering,
+) -> Live:
+    """Returns what chooses the route of a program while it runs."""
+    signature, found, mobile = parts.signature, parts.survey, parts.route.mobile
+    decisions = found.decisions
+
+    def traced(choices: Mapping[BranchOp, int]) -> Traced:
+        route = trace(function, found, choices, mobile)
+        source, lines = write_walk(route, signature)
+        key = tuple((decisions[branch].path, arm) for branch, arm in route.decisions)
+        return Traced(route, {**namespace, **movers.functions(route)}, key, source, lines)
+
+    devices = parts.devices
+    labels = {d.name.label: d for d in (devices.host, *devices.present)}
+    first = {branch: pick.arm for branch, pick in parts.choices.items()}
+    results = tuple(device.label for device in result_devices(function))
+    fingerprint = Fingerprint(signature.entry, results=results)
+    names = {**namespace, "devices": labels}
+    return Live(signature, decisions, first, traced, names, steering, fingerprint)
+
+
+class Movers:
+    """Makes the functions of transfers; routes that make the same transfer share one."""
+
+    def __init__(self, parts: _Parts):
+        self._parts = parts
+        self._known: dict[object, tuple[TransferFunction, Callable[..., Any]]] = {}
+
+    def functions(self, route: Route) -> dict[str, Any]:
+        """Returns the functions of the transfers of a route by name."""
+        return {transfer.function: self._of(route, transfer)[1] for transfer in route.transfers}
+
+    def of(self, route: Route) -> list[TransferFunction]:
+        """Returns what counts the transfers of a route, in order."""
+        return [self._of(route, transfer)[0] for transfer in route.transfers]
+
+    def reported(self, report: Report, live: Live | None) -> Report:
+        """Returns a report as it is now: the live route, its picks, and what was moved."""
+        parts = self._parts
+        route, picks = parts.route, dict(parts.choices)
+        if live is not None and live.settled is not None:
+            route = live.settled.route
+        if live is not None:
+            newest = {b: live.picks.get(d.path) for b, d in parts.survey.decisions.items()}
+            picks |= {branch: pick for branch, pick in newest.items() if pick is not None}
+            report = _routed(report, parts, route, picks)
+            report = replace(report, history=tuple(live.history), faults=tuple(live.faults))
+        transfers = tuple(
+            replace(each.report, moved_bytes=each.moves * each.report.bytes)
+            for each in self.of(route)
+        )
+        return replace(report, transfers=transfers)
+
+    def _of(self, route: Route, transfer: Transfer) -> tuple[TransferFunction, Callable[..., Any]]:
+        root, origin = route.root(transfer.source), transfer.origin
+        key = root, None if origin is None else origin.label, transfer.to.label
+        known = self._known.get(key)
+        if known is None:
+            function = _transfer_function(self._parts, route, transfer)
+            is_leaf = transfer.source.startswith("leaf")
+            known = self._known[key] = function, Once(function) if is_leaf else function
+        return known
+
+
+def _transfer_function(parts: _Parts, route: Route, transfer: Transfer) -> TransferFunction:
+    port = Port(_described(parts, route, transfer), transfer.type)
     report = TransferReport(
         value=port.name,
         type=describe(port.dtype.name, port.shape),
@@ -220,26 +312,16 @@ def _transfer_function(parts: _Parts, transfer: Transfer) -> TransferFunction:
     return TransferFunction(parts.devices.at(transfer.to), report)
 
 
-def _described(parts: _Parts, transfer: Transfer) -> str:
+def _described(parts: _Parts, route: Route, transfer: Transfer) -> str:
     """What a transfer brings: an argument by its name, else what gives the value."""
     if transfer.origin is None:
         return parts.signature.arguments[int(transfer.source[1:])].name
-    for call in parts.route.calls:
+    for call in route.calls:
         if transfer.source in call.outputs and isinstance(call, Transfer):
-            return _described(parts, call)
+            return _described(parts, route, call)
         if transfer.source in call.outputs:
             return f"result {call.outputs.index(transfer.source)} of {call.function}"
     return transfer.source
-
-
-def _transfer_functions(route: Route, functions: Mapping[str, TransferFunction]) -> dict[str, Any]:
-    """The functions of transfers by name; that of a leaf is called once."""
-    return {
-        transfer.function: Once(functions[transfer.function])
-        if transfer.source.startswith("leaf")
-        else functions[transfer.function]
-        for transfer in route.transfers
-    }
 
 
 def _class_with(call: Callable[..., Any]) -> type[Executable]:
@@ -337,22 +419,39 @@ def _state_reports(parts: _Parts, layout: StateType) -> Iterator[StateReport]:
 
 
 def _report(parts: _Parts, needed: Mapping[str, list[Port]], layout: StateType) -> Report:
-    devices, route = parts.devices, [_run_report(parts, run) for run in parts.route.runs]
-    return Report(
+    devices = parts.devices
+    report = Report(
         entry=parts.signature.entry,
         signature=str(parts.signature),
         asked=devices.asked,
         devices=tuple(_device_reports(devices)),
         threads=devices.threads,
         runs=len(parts.lowered),
-        runs_on_route=len(route),
+        runs_on_route=0,
         kernels=sum(map(_kernels, parts.runs.values())),
-        kernels_on_route=sum(run.kernels for run in route),
-        workspace_bytes=sum(parts.workspaces.values()),
+        kernels_on_route=0,
+        workspace_bytes=0,
         weights=tuple(str(port) for ports in needed.values() for port in ports),
-        branches=tuple(_branch_report(parts, branch) for branch in parts.survey.decisions),
-        route=tuple(route),
-        state=tuple(_state_reports(parts, layout)),
+        branches=(),
+    )
+    state = tuple(_state_reports(parts, layout))
+    return replace(_routed(report, parts, parts.route, parts.choices), state=state)
+
+
+def _routed(report: Report, parts: _Parts, route: Route, picks: Mapping[BranchOp, Pick]) -> Report:
+    """Returns a report with what belongs to a route: runs, workspaces and decisions."""
+    runs = tuple(_run_report(parts, run) for run in route.runs)
+    threads = parts.devices.threads
+    return replace(
+        report,
+        runs_on_route=len(runs),
+        kernels_on_route=sum(run.kernels for run in runs),
+        workspace_bytes=sum(parts.lowered[name].workspace_bytes(threads) for name in route.runs),
+        branches=tuple(
+            _branch_report(parts, route, branch, picks.get(branch))
+            for branch in parts.survey.decisions
+        ),
+        route=runs,
     )
 
 
@@ -378,21 +477,29 @@ def _kernels(run: RunOp) -> int:
     return sum(1 for op in run.body.block.ops if isinstance(op, KernelOp))
 
 
-def _branch_report(parts: _Parts, branch: BranchOp) -> BranchReport:
-    decision, choice = parts.survey.decisions[branch], parts.choices.get(branch)
+def _branch_report(
+    parts: _Parts, route: Route, branch: BranchOp, pick: Pick | None
+) -> BranchReport:
+    decision = parts.survey.decisions[branch]
     arms = tuple(
         ArmReport(
             arm=index,
             target=arm.target,
             price_ns=arm.price_ns,
             origin=arm.origin,
-            chosen=choice is not None and choice.arm == index,
-            why_not=why_not(decision, choice, index),
+            chosen=pick is not None and pick.arm == index,
+            why_not=_why_not(decision, pick, index),
         )
         for index, arm in enumerate(decision.arms)
     )
-    if choice is None:
+    if pick is None:
         return BranchReport(decision.path, None, "no arm can run here", False, arms)
-    return BranchReport(
-        decision.path, choice.arm, choice.reason, branch in parts.route.branches, arms
-    )
+    return BranchReport(decision.path, pick.arm, pick.reason, branch in route.branches, arms)
+
+
+def _why_not(decision: Decision, pick: Pick | None, arm: int) -> str:
+    """Returns why an arm was not chosen; nothing for the chosen one."""
+    unavailable = decision.arms[arm].unavailable
+    if unavailable is not None:
+        return f"cannot run here: {unavailable}"
+    return "" if pick is None else pick.why_not.get(arm, "")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -15,7 +15,6 @@ from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import Program, load_program, make_context
 from fuel_dialect.errors import (
     ArgumentError,
-    DecisionError,
     DTypeError,
     OutOfMemory,
     ProgramError,
@@ -23,11 +22,15 @@ from fuel_dialect.errors import (
     WeightError,
 )
 from fuel_runtime.call.arguments import Signature
+from fuel_runtime.call.live import Steering
 from fuel_runtime.compile.placing import Place, Results, pins, place_results
 from fuel_runtime.compile.planning import Planning, planned_for
 from fuel_runtime.devices.host.cores import usable_cores
 from fuel_runtime.devices.opening import Emulate, open_devices
 from fuel_runtime.devices.present import Devices
+from fuel_runtime.picker.policy import Policy
+from fuel_runtime.telemetry.providers import providers_of
+from fuel_runtime.telemetry.sampler import Provider, Telemetry
 
 if TYPE_CHECKING:
     from fuel_dialect.targets.machine import Topology
@@ -72,6 +75,10 @@ class Session:
         *,
         emulate: Emulate = None,
         force: Mapping[str, int] | None = None,
+        forbid: Mapping[str, int | Collection[int]] | None = None,
+        strict: bool = False,
+        explore: float = 0.0,
+        telemetry: Telemetry | Mapping[str, Provider] | bool = True,
         threads: int | None = None,
         topology: str | PathLike[str] | Topology | None = None,
         variants: Literal["bake", "keep"] = "bake",
@@ -100,7 +107,9 @@ class Session:
         if isinstance(measurements, PathLike):
             options["measurements"] = os.fspath(measurements)
         self._devices = _opened(devices, emulate, threads)
-        self._force = _checked({} if force is None else force)
+        policy = Policy.of(force, forbid, strict, explore)
+        self._telemetry = _telemetry_of(telemetry, self._devices)
+        self._steering = Steering(policy, self._telemetry, None, plugins)
         self._planning = Planning(
             planned_for(topology, self._devices), options, topology is not None
         )
@@ -156,10 +165,23 @@ class Session:
                 find_function(module, entry),
                 self._devices,
                 _loaded_weights(weights),
-                self._force,
+                self._steering,
+                self._topology(module),
             )
         except MemoryError as error:
             raise OutOfMemory(f"{entry}: not enough memory to load it: {error}") from None
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """What the devices say of themselves; see `fuel_runtime.telemetry`."""
+        return self._telemetry
+
+    def _topology(self, module: ModuleOp) -> Topology:
+        """Returns the topology that a module was planned for."""
+        from fuel_passes.planning.topology import resolve
+
+        told = self._planning.topology
+        return resolve(module, told) if isinstance(told, str) else told
 
     def run(
         self,
@@ -254,17 +276,26 @@ def _thread_count(threads: object) -> int:
     return threads
 
 
-def _checked(force: object) -> dict[str, int]:
-    if not isinstance(force, Mapping):
-        raise DecisionError(
-            f"session: force maps decisions to arms, such as {{'d0': 1}}; it is not {force!r}"
-        )
-    for decision, arm in force.items():
-        if not isinstance(arm, int) or isinstance(arm, bool) or arm < 0:
-            raise DecisionError(
-                f"decision {decision}: an arm is a number from 0 upwards, not {arm!r}"
+def _telemetry_of(given: object, devices: Devices) -> Telemetry:
+    """Returns the telemetry of a session: its devices', a person's, or none."""
+    if isinstance(given, Telemetry):
+        return given
+    if given is True:
+        return Telemetry(providers_of(devices))
+    if given is False or given is None:
+        return Telemetry()
+    if isinstance(given, Mapping):
+        providers = cast("Mapping[str, Provider]", given)
+        unknown = [n for n in providers if all(n != d.name.label for d in devices.present)]
+        if unknown:
+            raise ArgumentError(
+                f"session: telemetry of {', '.join(map(repr, unknown))}; the devices are {devices}"
             )
-    return dict(cast("Mapping[str, int]", force))
+        return Telemetry({**providers_of(devices), **providers})
+    raise ArgumentError(
+        "session: telemetry is True, False, a Telemetry, or functions by the name of a device, not "
+        f"{given!r}"
+    )
 
 
 def _loaded_weights(weights: Weights) -> Mapping[str, Any]:

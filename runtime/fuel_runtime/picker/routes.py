@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from fuel_runtime.picker.decision import Decision
 from fuel_runtime.telemetry.signals import Snapshot, Tiers
-
-Route = Mapping[str, int]
-"""The arm of each decision that does not take its first, by path."""
 
 MOST_ROUTES = 32
 
@@ -63,32 +61,41 @@ def devices_of(decisions: Iterable[Decision]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(d for x in decisions for arm in x.arms for d in arm.places))
 
 
-class RouteCache:
+R = TypeVar("R")
+
+
+class RouteCache(Generic[R]):
     """Holds the last routes by fingerprint; `hits` and `resolves` count what was asked."""
 
     def __init__(self, most: int = MOST_ROUTES):
-        self._known: OrderedDict[Fingerprint, Route] = OrderedDict()
+        self._known: OrderedDict[Fingerprint, R] = OrderedDict()
         self._most = most
         self.hits = 0
         self.resolves = 0
 
-    def resolve(self, fingerprint: Fingerprint, pick: Callable[[], Route]) -> Route:
-        """Returns a copy of the route of a fingerprint, which `pick` gives where it is new."""
+    def find(self, fingerprint: Fingerprint) -> R | None:
+        """Returns the route of a fingerprint; None where it is new."""
         known = self._known.get(fingerprint)
         if known is not None:
             self.hits += 1
-            self._known.move_to_end(fingerprint)
-            return dict(known)
-        route = dict(pick())
+        return known
+
+    def keep(self, fingerprint: Fingerprint, route: R) -> R:
+        """Keep a route that was just picked; what was picked first goes out."""
         self.resolves += 1
         self._known[fingerprint] = route
-        if len(self._known) > self._most:
+        while len(self._known) > self._most:
             self._known.popitem(last=False)
-        return dict(route)
+        return route
 
-    def copy(self) -> RouteCache:
+    def resolve(self, fingerprint: Fingerprint, pick: Callable[[], R]) -> R:
+        """Returns the route of a fingerprint, which `pick` gives where it is new."""
+        known = self.find(fingerprint)
+        return self.keep(fingerprint, pick()) if known is None else known
+
+    def copy(self) -> RouteCache[R]:
         """Returns another cache with the same routes and counts."""
-        other = RouteCache(self._most)
+        other = RouteCache[R](self._most)
         other._known.update(self._known)
         other.hits, other.resolves = self.hits, self.resolves
         return other

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fuel_runtime.telemetry.signals import UNKNOWN, Signals
 
 if TYPE_CHECKING:
-    from fuel_runtime.devices import Device, Devices
+    from fuel_runtime.devices.interface import Device
+    from fuel_runtime.devices.present import Devices
     from fuel_runtime.telemetry.sampler import Provider
 
 
@@ -20,7 +21,7 @@ def providers_of(devices: Devices) -> dict[str, Provider]:
     host = HostProvider(devices.threads)
     found: dict[str, Provider] = {}
     for device in devices.present:
-        label = device.target.device.label
+        label = device.name.label
         if device is devices.host:
             found[label] = host
         else:
@@ -32,10 +33,10 @@ def _load_of(device: Device, devices: Devices, host: Provider) -> Provider | Non
     """Returns who knows the load of a device: NVML, or the host for what runs on its cores."""
     if device.limits.on_host_cores:
         return host
-    kind = device.target.device.kind.data
-    if kind != "cuda" or device.target.device in devices.emulated:
+    kind = device.name.kind.data
+    if kind != "cuda" or device.name in devices.emulated:
         return None
-    return nvml_provider(device.target.device.ordinal.data)
+    return nvml_provider(device.name.ordinal.data)
 
 
 class HostProvider:

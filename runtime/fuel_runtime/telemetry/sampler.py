@@ -156,6 +156,12 @@ class Telemetry:
         self.snapshot = Snapshot(dict(signals), dict(tiers), suspended, epoch)
         self.epoch = epoch
 
+    def raise_epoch(self) -> None:
+        """Let every picker decide anew, for a reason that is no signal."""
+        with self._lock:
+            self.epoch += 1
+            self.snapshot = replace(self.snapshot, epoch=self.epoch)
+
     # Devices that fail.
 
     def suspend(self, device: str, reason: str) -> None:

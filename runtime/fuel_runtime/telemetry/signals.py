@@ -77,7 +77,10 @@ LOAD_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Where the tiers of load begin; load below the first is none."""
 
 LOAD_BAND = 0.1
-"""How far below its beginning load has to fall to leave a tier."""
+"""How far below its beginning load has to fall to leave a tier; half-way at the least."""
+
+LOAD_LEFT = tuple(step - min(LOAD_BAND, step / 2) for step in LOAD_STEPS)
+"""Where the tiers of load are left."""
 
 MOST_LOADED = 0.95
 """The share that is taken for a device that others fill altogether."""
@@ -153,4 +156,4 @@ def _load(before: int | None, occupied: float | None) -> int | None:
     entered = bisect_right(LOAD_STEPS, occupied)
     if before is None or entered >= before:
         return entered
-    return max(entered, min(before, bisect_right(LOAD_STEPS, occupied + LOAD_BAND)))
+    return max(entered, min(before, bisect_right(LOAD_LEFT, occupied)))

@@ -30,7 +30,7 @@ def select(candidates: Sequence[Candidate], view: View) -> Verdict:
 def _why(chosen: Candidate, candidates: Sequence[Candidate], stays: bool) -> str:
     others = [c for c in candidates if c is not chosen]
     if not others:
-        return "static winner" if chosen.number == 0 else "the only arm that can run"
+        return "static winner" if chosen.number == 0 else "first arm that can run"
     if stays:
         return "it ran last, and no other arm is enough faster"
     if chosen.number == 0:
@@ -46,6 +46,6 @@ def _why(chosen: Candidate, candidates: Sequence[Candidate], stays: bool) -> str
 def _against(candidate: Candidate, chosen: Candidate) -> str:
     if candidate.rank > chosen.rank:
         return candidate.note
-    if candidate.time_ns > chosen.time_ns:
+    if candidate.time_ns > chosen.time_ns and (candidate.is_noisy or chosen.is_noisy):
         return f"{candidate.time_ns:,.0f} ns, arm {chosen.number} {chosen.time_ns:,.0f} ns"
     return f"arm {chosen.number} comes first"

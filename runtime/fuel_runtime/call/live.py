@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Chooses the route of a program while it runs.
+
+`Live` belongs to one executable. A settled route is one generated walk, taken while the epoch of
+the telemetry is that of the choice. In a call that begins with another epoch each decision is made
+when the call comes to it (`call.stream`), and the route that comes of it is settled next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from fuel_dialect.errors import DeviceFailure, DeviceUnavailable
+from fuel_runtime.call.report import Change, Fault
+from fuel_runtime.call.route import Call, Route, Transfer
+from fuel_runtime.call.stream import Stream
+from fuel_runtime.call.walk import last_uses
+from fuel_runtime.picker.decision import Decision, Pick
+from fuel_runtime.picker.policy import Policy
+from fuel_runtime.picker.resolve import resolve
+from fuel_runtime.picker.routes import Fingerprint, RouteCache, devices_of, tiers_of
+from fuel_runtime.telemetry.sampler import Telemetry
+
+if TYPE_CHECKING:
+    from fuel_dialect.ops.control import BranchOp
+    from fuel_runtime.call.arguments import Signature
+    from fuel_runtime.call.state import Use
+    from fuel_runtime.measurements import MeasuredTimes
+
+LEFT = (MemoryError, DeviceFailure, DeviceUnavailable)
+"""The errors after which another arm is tried; `OutOfMemory` is a `MemoryError`."""
+
+MOST_WALKS = 32
+"""The walks and plans that an executable keeps, each."""
+
+MOST_EVENTS = 64
+MEASURE_EVERY = 64
+"""Of so many calls one is timed, where times are kept."""
+
+Choices = Mapping["BranchOp", int]
+Walk = Callable[..., tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Steering:
+    """Holds what a session says of decisions: wishes, signals and times."""
+
+    policy: Policy = field(default_factory=Policy)
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    times: MeasuredTimes | None = None
+    plugins: bool = True
+
+
+@dataclass(frozen=True)
+class Traced:
+    """Holds a route, the functions that it calls, and who makes each value."""
+
+    route: Route
+    functions: Mapping[str, Callable[..., Any]]
+    key: tuple[tuple[str, int], ...]
+    """The path of each decision that the route comes to, and the arm."""
+    source: str
+    lines: tuple[int | None, ...]
+    """See `walk.write_walk`."""
+
+    @property
+    def file(self) -> str:
+        """Names the generated code in tracebacks."""
+        taken = ", ".join(f"{path}={arm}" for path, arm in self.key)
+        return f"<fuel walk, {taken}>"
+
+    def devices(self, call: Call) -> tuple[str, ...]:
+        """Returns the devices that a call may fail for."""
+        if isinstance(call, Transfer):
+            origin = "cpu" if call.origin is None else call.origin.label
+            ends = [label for label in (call.to.label, origin) if label != "cpu"]
+            return tuple(ends) or ("cpu",)
+        return (self.route.homes.get(call.outputs[0], "cpu"),) if call.outputs else ("cpu",)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Holds the calls up to the next decision that is still open."""
+
+    traced: Traced
+    calls: tuple[Call, ...]
+    dead: tuple[tuple[str, ...], ...]
+    """After each call, the values that nothing will read."""
+    next: BranchOp | None
+
+
+class Live:
+    """Chooses, and keeps what was chosen, for one executable; calls of several threads share it."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        decisions: Mapping[BranchOp, Decision],
+        first: Choices,
+        trace: Callable[[Choices], Traced],
+        namespace: Mapping[str, Any],
+        steering: Steering,
+        fingerprint: Fingerprint,
+    ):
+        self.signature = signature
+        self.decisions = decisions
+        self.namespace = namespace
+        self.steering = steering
+        self.telemetry = steering.telemetry
+        self.epoch = 0
+        """The epoch of the settled route; 0 where none is."""
+        self.walk: Walk = self._unsettled
+        self.picks: dict[str, Pick] = {}
+        """The newest pick of each decision, by path."""
+        self.history: deque[Change] = deque(maxlen=MOST_EVENTS)
+        self.faults: deque[Fault] = deque(maxlen=MOST_EVENTS)
+        self.warm: set[tuple[str, int]] = set()
+        """The arms that have run, and keep what they took for good."""
+        self.calls = 0
+        """Counted only where calls are timed."""
+        self.explored = 0
+        self.settled: Traced | None = None
+        self._files: dict[str, Traced] = {}
+        self._first = dict(first)
+        self._trace = trace
+        self._traced: OrderedDict[object, Traced] = OrderedDict()
+        self._plans: OrderedDict[object, Plan] = OrderedDict()
+        self._walks: OrderedDict[object, Walk] = OrderedDict()
+        self._lock = Lock()
+        self._start = time.monotonic()
+        self._fingerprint = fingerprint
+        self._devices = devices_of(decisions.values())
+        self.cache: RouteCache[Mapping[str, Pick]] = RouteCache()
+        self._watch()
+
+    def _watch(self) -> None:
+        for decision in self.decisions.values():
+            for arm in decision.arms:
+                for need in arm.needs:
+                    sizes = (need.transient, need.transient + need.lasting)
+                    self.telemetry.watch(need.device, tuple(s for s in sizes if s))
+
+    # What the generated method calls.
+
+    def _unsettled(self, use: Use | None, *arguments: Any) -> tuple[Any, ...]:
+        return self.stream(use, arguments)
+
+    def stream(self, use: Use | None, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Make the decisions of a call as it comes to them, and settle the route of them."""
+        epoch = self.telemetry.epoch
+        self.telemetry.start()
+        key = self.fingerprint()
+        known = self.cache.find(key)
+        if known is not None:
+            return self._again(known, epoch, use, arguments)
+        stream = Stream(self, use, arguments)
+        results = stream.run()
+        if not stream.faults:
+            traced = stream.plan.traced
+            paths = (self.decisions[branch].path for branch, _ in traced.route.decisions)
+            self.cache.keep(key, {path: self.picks[path] for path in paths})
+            self._settle(traced, epoch)
+        return results
+
+    def _again(
+        self,
+        picks: Mapping[str, Pick],
+        epoch: int,
+        use: Use | None,
+        arguments: tuple[Any, ...],
+    ) -> tuple[Any, ...]:
+        """Settle a route that was picked before in the same circumstances, and take it."""
+        for path, pick in picks.items():
+            self.note(path, pick)
+        decided = {b: picks[d.path].arm for b, d in self.decisions.items() if d.path in picks}
+        self._settle(self.plan(decided).traced, epoch)
+        try:
+            return self.walk(use, *arguments)
+        except LEFT as error:
+            return self.leave(error, use, arguments)
+
+    def leave(
+        self, error: BaseException, use: Use | None, arguments: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Go on with a call whose settled walk has failed, from the values that still live."""
+        stream = Stream(self, use, arguments)
+        stream.resume(error)
+        return stream.run()
+
+    def timed(
+        self, use: Use | None, arguments: tuple[Any, ...], exploring: bool = False
+    ) -> tuple[Any, ...]:
+        """Make a call whose arms are timed; one that explores may take an arm nobody measured."""
+        stream = Stream(self, use, arguments, is_timed=True, exploring=exploring)
+        results = stream.run()
+        if exploring and stream.has_explored:
+            self.explored += 1
+        return results
+
+    # Decisions.
+
+    def resolve(self, branch: BranchOp, failed: Mapping[int, str], exploring: bool = False) -> Pick:
+        """Make one decision with what is known now. Raises `DeviceUnavailable`."""
+        decision, steering = self.decisions[branch], self.steering
+        before = self.picks.get(decision.path)
+        return resolve(
+            decision,
+            self.telemetry.snapshot,
+            steering.times,
+            steering.policy,
+            incumbent=None if before is None else before.arm,
+            failed=failed,
+            warm=frozenset(a for a in range(len(decision.arms)) if (decision.path, a) in self.warm),
+            exploring=exploring,
+            plugins=steering.plugins,
+        )
+
+    def note(self, path: str, pick: Pick) -> None:
+        """Keep a pick; a change goes into the history."""
+        with self._lock:
+            before = self.picks.get(path)
+            self.picks[path] = pick
+            if before is None or before.arm != pick.arm:
+                at = time.monotonic() - self._start
+                was = None if before is None else before.arm
+                self.history.append(Change(path, was, pick.arm, pick.reason, at))
+
+    def note_fault(self, path: str, arm: int, device: str, error: str) -> None:
+        """Keep that an arm was left, and leave the device alone for a while."""
+        self.telemetry.suspend(device, error)
+        with self._lock:
+            at = time.monotonic() - self._start
+            self.faults.append(Fault(path, arm, device, error, at))
+
+    # Routes.
+
+    def traced(self, choices: Choices) -> Traced:
+        """Returns the route of some choices; the first arm that can run where there is none."""
+        full = {**self._first, **choices}
+        key = tuple(full.get(branch) for branch in self.decisions)
+        return _kept(self._traced, key, lambda: self._trace(full))
+
+    def plan(self, choices: Choices) -> Plan:
+        """Returns what a call does up to the next decision after some that were made."""
+        key = tuple(choices.get(branch) for branch in self.decisions)
+        return _kept(self._plans, key, lambda: self._planned(choices))
+
+    def _planned(self, choices: Choices) -> Plan:
+        traced = self.traced(choices)
+        route = traced.route
+        number = next((n for n, (b, _) in enumerate(route.decisions) if b not in choices), None)
+        if number is None:
+            return Plan(traced, route.calls, tuple(map(tuple, last_uses(route))), None)
+        branch = route.decisions[number][0]
+        others = [
+            self.traced({**choices, branch: index}).route
+            for index, arm in enumerate(self.decisions[branch].arms)
+            if arm.unavailable is None
+        ]
+        sure = set[tuple[str, ...]].intersection(*({c.outputs for c in o.calls} for o in others))
+        calls = tuple(c for c in route.calls if c.after <= number and c.outputs in sure)
+        return Plan(traced, calls, _dead(calls, others), branch)
+
+    def _settle(self, traced: Traced, epoch: int) -> None:
+        """Take the straight walk of a route until the epoch is another."""
+        walk = _kept(self._walks, traced.key, lambda: self._compiled(traced))
+        with self._lock:
+            self.settled = traced
+            self.walk = walk if self.steering.times is None else self._counted(walk)
+            self.epoch = epoch
+
+    def _compiled(self, traced: Traced) -> Walk:
+        """Returns the generated walk of a route; its file is named after the route."""
+        names = {**self.namespace, **traced.functions}
+        exec(compile(traced.source, traced.file, "exec"), names)
+        walk = names.pop("walk")
+        self._files[traced.file] = traced
+        return walk
+
+    def traced_of(self, file: str) -> Traced | None:
+        """Returns the route whose walk is in a file of generated code."""
+        return self._files.get(file)
+
+    def _counted(self, walk: Walk) -> Walk:
+        """Returns a walk of which every so many calls are timed."""
+        explore = self.steering.policy.explore
+
+        def counted(use: Use | None, *arguments: Any) -> tuple[Any, ...]:
+            self.calls += 1
+            if explore and self.explored + 1 <= explore * self.calls and self._has_unmeasured:
+                return self.timed(use, arguments, exploring=True)
+            if self.calls % MEASURE_EVERY == 0:
+                return self.timed(use, arguments)
+            return walk(use, *arguments)
+
+        return counted
+
+    @property
+    def _has_unmeasured(self) -> bool:
+        times = self.steering.times
+        return times is not None and any(
+            arm.unavailable is None and arm.key is not None and times.measured_ns(arm.key) is None
+            for decision in self.decisions.values()
+            for arm in decision.arms
+        )
+
+    def record(self, path: str, arm: int, ns: float) -> None:
+        """Take in what an arm took; what changes a time enough is decided anew."""
+        times = self.steering.times
+        known = next(d for d in self.decisions.values() if d.path == path).arms[arm]
+        if times is None or known.key is None or (path, arm) not in self.warm:
+            return
+        slowdown = self.telemetry.snapshot.tiers_of(known.device).slowdown
+        changes = times.changes
+        times.record(known.key, ns / slowdown)
+        if times.changes != changes:
+            self.telemetry.raise_epoch()
+
+    def fingerprint(self) -> Fingerprint:
+        """Returns all that the route of a call made now depends on."""
+        snapshot, times = self.telemetry.snapshot, self.steering.times
+        return replace(
+            self._fingerprint,
+            policy=self.steering.policy.key,
+            measured=0 if times is None else times.changes,
+            tiers=tiers_of(snapshot, self._devices),
+            suspended=tuple(sorted(snapshot.suspended)),
+            incumbent=tuple(sorted((path, pick.arm) for path, pick in self.picks.items())),
+        )
+
+    def route(self) -> dict[str, int]:
+        """Returns the arm of every decision that the program comes to now, by path."""
+        choices: dict[BranchOp, int] = {}
+        plan = self.plan(choices)
+        while plan.next is not None:
+            choices[plan.next] = self.resolve(plan.next, {}).arm
+            plan = self.plan(choices)
+        return {self.decisions[branch].path: arm for branch, arm in choices.items()}
+
+
+def _kept(cache: OrderedDict[object, Any], key: object, make: Callable[[], Any]) -> Any:
+    """Returns what a cache has, or makes it; the cache keeps what was made last."""
+    found = cache.get(key)
+    if found is None:
+        found = cache[key] = make()
+        while len(cache) > MOST_WALKS:
+            cache.popitem(last=False)
+    return found
+
+
+def _dead(calls: tuple[Call, ...], others: list[Route]) -> tuple[tuple[str, ...], ...]:
+    """Returns, for each call, the values that no later call of any route reads."""
+    done = {call.outputs for call in calls}
+    alive: set[str] = set()
+    for route in others:
+        alive.update(route.results)
+        alive.update(n for call in route.calls if call.outputs not in done for n in call.inputs)
+    dying: list[tuple[str, ...]] = []
+    for call in reversed(calls):
+        named = dict.fromkeys((*call.inputs, *call.outputs))
+        dying.append(tuple(n for n in named if n[0] in "vw" and n not in alive))
+        alive.update(named)
+    return tuple(reversed(dying))

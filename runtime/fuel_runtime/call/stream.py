@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Walks a route call by call: decisions are made when the walk comes to them, and faults are survived.
+
+What a program computes depends on nothing but its arguments. So a value that is lost, with its
+device or because a run wrote over it, is computed again from what still lives.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, FuelError, OutOfMemory
+from fuel_runtime.call.route import Call, Transfer
+from fuel_runtime.call.walk import aliasing, owned
+
+if TYPE_CHECKING:
+    from fuel_dialect.ops.control import BranchOp
+    from fuel_runtime.call.live import Live, Plan, Traced
+    from fuel_runtime.call.state import Use
+
+
+class _Lost(Exception):
+    """A value cannot be computed again: the state that it depends on was written over."""
+
+
+class Stream:
+    """Represents one call that makes its decisions as it goes."""
+
+    def __init__(
+        self,
+        live: Live,
+        use: Use | None,
+        arguments: tuple[Any, ...],
+        *,
+        is_timed: bool = False,
+        exploring: bool = False,
+        forced: Mapping[BranchOp, int] | None = None,
+    ):
+        self.live = live
+        self.use = use
+        self.values: dict[str, Any] = {f"a{i}": value for i, value in enumerate(arguments)}
+        self.choices: dict[BranchOp, int] = {}
+        self.failed: dict[BranchOp, dict[int, str]] = {}
+        self.faults = 0
+        self.plan: Plan = live.plan({})
+        self.is_timed = is_timed
+        self.spent: dict[int, float] = {}
+        """The nanoseconds in each decision's arm, by the number of the decision."""
+        self.has_explored = False
+        self._exploring = exploring
+        self._forced = forced or {}
+        self._done: set[tuple[str, ...]] = set()
+        self._at: Call | None = None
+        self._fault = ""
+
+    # Walking.
+
+    def run(self) -> tuple[Any, ...]:
+        """Return the results. Raises what a call raises when no arm is left."""
+        from fuel_runtime.call.live import LEFT
+
+        while True:
+            try:
+                return self._advance()
+            except LEFT as error:
+                self._leave(error)
+            except _Lost as lost:
+                raise self._lost_state(lost) from None
+
+    def _advance(self) -> tuple[Any, ...]:
+        while True:
+            self.plan = self.live.plan(self.choices)
+            for call, dead in zip(self.plan.calls, self.plan.dead, strict=True):
+                if call.outputs not in self._done:
+                    self._do(call)
+                for name in dead:
+                    self.values.pop(name, None)
+            self._at = None
+            if self.plan.next is None:
+                return self._finish()
+            self._decide(self.plan.next)
+
+    def _decide(self, branch: BranchOp) -> None:
+        if branch in self._forced:
+            self.choices[branch] = self._forced[branch]
+            return
+        pick = self.live.resolve(branch, self.failed.get(branch, {}), self._exploring)
+        if self._exploring and pick.reason.startswith("explored"):
+            self._exploring, self.has_explored = False, True
+        else:
+            self.live.note(self.live.decisions[branch].path, pick)
+        self.choices[branch] = pick.arm
+
+    def _do(self, call: Call) -> None:
+        """Make one call; what it reads and is not there is computed first."""
+        for name in call.inputs:
+            self._ensure(name)
+        self._at = call
+        if call.reuses and self.use is not None and self.live.signature.members:
+            self.use.progress.writing += 1
+        function = self.plan.traced.functions[call.function]
+        inputs = [self.values[name] for name in call.inputs]
+        for operand in call.reuses.values():
+            self.values.pop(call.inputs[operand], None)
+        start = time.perf_counter_ns() if self.is_timed else 0
+        results = function(*inputs)
+        if self.is_timed:
+            self._time(call, start)
+        if isinstance(call, Transfer):
+            self.values[call.result] = results
+        else:
+            self.values.update(zip(call.outputs, results, strict=True))
+        self._done.add(call.outputs)
+
+    def _time(self, call: Call, start: int) -> None:
+        """Add what a call took to the arms it stands in, or whose results it brings."""
+        for label in self.plan.traced.devices(call):
+            self.live.namespace["devices"][label].synchronise()
+        spent = time.perf_counter_ns() - start
+        numbers = set(call.inside)
+        if isinstance(call, Transfer):
+            yields = self.plan.traced.route.yields
+            numbers |= {n for n, names in enumerate(yields) if call.source in names}
+        for number in numbers:
+            self.spent[number] = self.spent.get(number, 0.0) + spent
+
+    def _ensure(self, name: str) -> None:
+        """Compute a value again that is not there."""
+        if name in self.values:
+            return
+        if name.startswith("leaf"):
+            self.values[name] = self.live.namespace[name]
+            return
+        maker = self.plan.traced.route.makers.get(name)
+        if maker is None:
+            raise _Lost(name)
+        self._do(maker)
+
+    def _finish(self) -> tuple[Any, ...]:
+        """Return the results, each with memory of its own, and keep the state."""
+        traced, signature = self.plan.traced, self.live.signature
+        results: list[Any] = []
+        for name, is_copied in owned(traced.route, signature):
+            self._ensure(name)
+            value = self.values[name]
+            results.append(value.copy() if is_copied else value)
+        self._succeed(traced)
+        state = aliasing(signature)
+        if self.use is not None and signature.members:
+            self.use.keep(tuple(results[member.result] for member in signature.members))
+        return tuple(result for index, result in enumerate(results) if index not in state)
+
+    def _succeed(self, traced: Traced) -> None:
+        live = self.live
+        for number, (branch, arm) in enumerate(traced.route.decisions):
+            path = live.decisions[branch].path
+            if self.is_timed and not self.faults and number in self.spent:
+                live.record(path, arm, self.spent[number])
+            live.warm.add((path, arm))
+        trial = live.telemetry.on_trial
+        if trial:
+            for label in trial.intersection(traced.route.homes.values()):
+                live.telemetry.succeed(label)
+
+    # Faults.
+
+    def resume(self, error: BaseException) -> None:
+        """
+        Take over from a settled walk that failed: its values, and the decisions it had made.
+
+        The frames of the walk are cleared, so that what is given up is free.
+        """
+        found = _walk_frame(error, self.live)
+        if found is None:
+            raise error
+        traced, variables, line = found
+        self.choices = dict(traced.route.decisions)
+        self.plan = self.live.plan(self.choices)
+        self.values.update({n: v for n, v in variables.items() if _is_value(n)})
+        variables.clear()
+        self._rewind(traced, line)
+        traceback.clear_frames(error.__traceback__)
+        self._leave(error)
+
+    def _rewind(self, traced: Traced, line: int) -> None:
+        """Find the call that failed by its line, and forget what was written over by then."""
+        calls = traced.route.calls
+        number = traced.lines[line] if line < len(traced.lines) else None
+        if number is None:
+            self._done = {call.outputs for call in calls}
+            return
+        for call in calls[: number + 1]:
+            for operand in call.reuses.values():
+                self.values.pop(call.inputs[operand], None)
+        self._done = {call.outputs for call in calls[:number]}
+        self._at = calls[number]
+
+    def _leave(self, error: BaseException) -> None:
+        """Leave the arm that failed, so that `run` goes on at its decision. Raises at the end."""
+        traced = self.plan.traced
+        call = self._at
+        devices = traced.devices(call) if call is not None else ()
+        device = devices[0] if devices else "cpu"
+        numbers = self._blamed(traced, call, device)
+        error.__traceback__ = None
+        for number in numbers:
+            branch, arm = traced.route.decisions[number]
+            path = self.live.decisions[branch].path
+            reason = f"{type(error).__name__}: {error}"
+            self.failed.setdefault(branch, {})[arm] = reason
+            self.live.note_fault(path, arm, device, reason)
+            self.faults += 1
+            self._fault = f"{reason} (on {device})"
+            if self._has_another(branch):
+                self._go_back(traced, number, device, isinstance(error, DeviceFailure))
+                return
+        raise self._refusal(error, call, device, numbers) from error
+
+    def _blamed(self, traced: Traced, call: Call | None, device: str) -> list[int]:
+        """Returns the decisions whose arm may be to blame, the most likely first."""
+        if call is None:
+            return []
+        inner = list(reversed(call.inside))
+        decided = range(min(call.after, len(traced.route.decisions)))
+        using = [
+            number
+            for number in reversed(decided)
+            if number not in inner and device in self._places(traced, number)
+        ]
+        return [*inner, *using]
+
+    def _places(self, traced: Traced, number: int) -> Iterable[str]:
+        branch, arm = traced.route.decisions[number]
+        return self.live.decisions[branch].arms[arm].places
+
+    def _has_another(self, branch: BranchOp) -> bool:
+        """Returns True if an arm is left that may be taken."""
+        if branch in self._forced:
+            return False
+        try:
+            self.live.resolve(branch, self.failed[branch])
+        except DeviceUnavailable:
+            return False
+        return True
+
+    def _go_back(self, traced: Traced, number: int, device: str, is_lost: bool) -> None:
+        """Forget a decision and what came after it, and what lay on a lost device."""
+        decided = traced.route.decisions[:number]
+        kept = {name for c in traced.route.calls if c.after <= number for name in c.outputs}
+        homes = traced.route.homes
+        self.choices = {b: self.choices[b] for b, _ in decided if b in self.choices}
+        self.values = {
+            name: value
+            for name, value in self.values.items()
+            if name[0] == "a"
+            or name.startswith("leaf")
+            or (name in kept and not (is_lost and homes.get(name) == device))
+        }
+        self._done = {
+            c.outputs for c in traced.route.calls if c.after <= number and c.outputs in self._done
+        }
+        self._at = None
+
+    def _lost_state(self, lost: _Lost) -> BaseException:
+        """Returns the error of a call that cannot go on, since it wrote over its state before."""
+        entry, fault = self.live.signature.entry, self._fault
+        return DeviceFailure(
+            f"{entry}: the call cannot go on after {fault}: it has written over {lost} before"
+        )
+
+    def _refusal(
+        self, error: BaseException, call: Call | None, device: str, numbers: list[int]
+    ) -> BaseException:
+        """Returns the one error of a call for which no arm is left."""
+        entry = self.live.signature.entry
+        what = "a transfer" if isinstance(call, Transfer) else (call.function if call else "a call")
+        tried = [self.live.decisions[self.plan.traced.route.decisions[n][0]].path for n in numbers]
+        left = f"; no other arm of {', '.join(tried)} can run" if tried else ""
+        kind = type(error) if isinstance(error, FuelError) else OutOfMemory
+        return kind(f"{entry}: {what} on {device}: {error}{left}")
+
+
+def _is_value(name: str) -> bool:
+    return name[0] in "avw" and name[1:].isdigit()
+
+
+def _walk_frame(error: BaseException, live: Live) -> tuple[Traced, dict[str, Any], int] | None:
+    """Returns the route whose walk failed, the variables of the walk, and the line it was at."""
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        traced = live.traced_of(code.co_filename) if code.co_name == "walk" else None
+        if traced is not None:
+            return traced, dict(step.tb_frame.f_locals), step.tb_lineno
+        step = step.tb_next
+    return None

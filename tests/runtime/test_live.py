@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs that choose their route while they run: signals, faults, state, and what is left."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fake_devices import FakeDriver, fake
+from fuel_dialect.errors import DecisionError, DeviceFailure, DeviceUnavailable, OutOfMemory
+from fuel_runtime import Executable, Session
+from fuel_runtime.call.live import Live
+from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.present import Devices
+from fuel_runtime.telemetry.providers import Dial
+from fuel_runtime.telemetry.sampler import Telemetry
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+CUDA = '#fuel.target<cuda:0, "triton">'
+VULKAN = '#fuel.target<vulkan:0, "kompute">'
+CPU = '#fuel.target<cpu, "numpy">'
+
+ARM = """
+  arm on {target} price {price} {{
+    %m{n} = fuel.copy %a to #fuel.device<{device}> : tensor<256xf32>
+    %s{n} = fuel.sqr %m{n} : tensor<256xf32>
+    %e{n} = fuel.sin %s{n} : tensor<256xf32>
+    fuel.yield %e{n} : tensor<256xf32>
+  }}"""
+
+
+def arm(target: str, n: int, price: int) -> str:
+    device = target.partition("<")[2].partition(",")[0]
+    return ARM.format(target=target, n=n, price=price, device=device)
+
+
+def branch(name: str, value: str, result: str, *targets: str) -> str:
+    arms = "".join(arm(target, n, 100 + n) for n, target in enumerate(targets))
+    type = "tensor<256xf32>"
+    return f'  {result} = fuel.branch "{name}"(%a = {value} : {type}) -> {type}{arms}\n'
+
+
+ONE = (
+    "func.func @main(%x: tensor<256xf32>) -> tensor<256xf32> {\n"
+    "  %h = fuel.neg %x : tensor<256xf32>\n"
+    + branch("d0", "%h", "%y", CUDA, CPU)
+    + "  %z = fuel.cos %y : tensor<256xf32>\n"
+    "  func.return %z : tensor<256xf32>\n}\n"
+)
+
+TWO = (
+    "func.func @main(%x: tensor<256xf32>) -> (tensor<256xf32>, tensor<256xf32>) {\n"
+    "  %h = fuel.neg %x : tensor<256xf32>\n"
+    + branch("d0", "%h", "%y", CUDA, VULKAN, CPU)
+    + "  %k = fuel.cos %y : tensor<256xf32>\n"
+    + branch("d1", "%k", "%w", CUDA, VULKAN, CPU)
+    + "  %z = fuel.add %w, %h : tensor<256xf32>\n"
+    "  func.return %z, %y : tensor<256xf32>, tensor<256xf32>\n}\n"
+)
+
+STATE = (
+    'func.func @main(%s: tensor<256xf32> {fuel.donated, fuel.name = "s"}, %x: tensor<256xf32>) '
+    "-> (tensor<256xf32> {fuel.aliases = 0 : i64}, tensor<256xf32>) {\n"
+    "  %n = fuel.add %s, %x : tensor<256xf32>\n"
+    + branch("d0", "%n", "%y", CUDA, CPU)
+    + "  %z = fuel.cos %y : tensor<256xf32>\n"
+    "  func.return %n, %z : tensor<256xf32>, tensor<256xf32>\n}\n"
+)
+
+X = np.linspace(-2, 2, 256, dtype=np.float32)
+
+
+def one(x: Array) -> Array:
+    return np.cos(np.sin(np.square(-x)))
+
+
+def two(x: Array) -> tuple[Array, Array]:
+    y = np.sin(np.square(-x))
+    return np.sin(np.square(np.cos(y))) - x, y
+
+
+class Lab:
+    """A session whose signals and clock a test sets."""
+
+    def __init__(self, names: str = "cpu,cuda:0", **capacities: int) -> None:
+        self.devices: Devices = fake(names, **capacities)
+        self.dials = {d.name.label: Dial() for d in self.devices.present}
+        for dial in self.dials.values():
+            dial.set(free_bytes=1 << 30, total_bytes=1 << 30, load=0.0)
+        self.now = 0.0
+        self.telemetry = Telemetry(self.dials, clock=lambda: self.now, backoff_s=10)
+        self.telemetry.start = lambda: None  # type: ignore[method-assign]
+
+    def compile(self, program: str, **options: Any) -> Executable:
+        return Session(self.devices, telemetry=self.telemetry, **options).compile(
+            program, optimize=False
+        )
+
+    def driver(self, name: str) -> FakeDriver:
+        device = next(d for d in self.devices.present if d.name.label == name)
+        return cast(FakeDriver, cast(BufferDevice, device).driver)
+
+    def poll(self, times: int = 3) -> None:
+        for _ in range(times):
+            self.telemetry.poll()
+
+
+def arms(exe: Executable) -> dict[str, int | None]:
+    return {b.decision: b.arm for b in exe.report().branches}
+
+
+def live_of(exe: Executable) -> Live:
+    live = exe._live  # pyright: ignore[reportPrivateUsage]
+    assert live is not None
+    return live
+
+
+def check(exe: Executable, want: Callable[[Array], Array] = one) -> None:
+    (got,) = exe(X)
+    np.testing.assert_allclose(got, want(X), rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_moves_with_the_signals_and_comes_back() -> None:
+    lab = Lab()
+    exe = lab.compile(ONE)
+    lab.poll()
+    check(exe)
+    assert arms(exe) == {"d0": 0}
+    for signals in ({"free_bytes": 16}, {"load": 0.9}):
+        lab.dials["cuda:0"].set(**signals)
+        lab.poll()
+        check(exe)
+        assert arms(exe) == {"d0": 1}
+        lab.dials["cuda:0"].set(free_bytes=1 << 30, load=0.0)
+        lab.poll()
+        check(exe)
+        assert arms(exe) == {"d0": 0}
+    report = exe.report()
+    assert [(c.before, c.arm) for c in report.history] == [(None, 0), *[(0, 1), (1, 0)] * 2]
+    assert "cuda:0 has 16 bytes free" in str(report)
+    assert not report.faults
+
+
+def test_a_settled_route_makes_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab()
+    exe = lab.compile(ONE)
+    lab.poll()
+    check(exe)
+    monkeypatch.setattr(Live, "stream", None)
+    monkeypatch.setattr(Live, "resolve", None)
+    for _ in range(3):
+        check(exe)
+    assert live_of(exe).cache.resolves == 1
+
+
+def test_a_route_that_was_picked_before_is_taken_again() -> None:
+    lab = Lab()
+    exe = lab.compile(ONE)
+    for load in (0.0, 0.9, 0.0, 0.9, 0.0, 0.9):
+        lab.dials["cuda:0"].set(load=load)
+        lab.poll()
+        check(exe)
+    cache = live_of(exe).cache
+    assert cache.hits >= 2
+    assert cache.hits + cache.resolves == 6
+
+
+def test_results_do_not_depend_on_the_route() -> None:
+    lab = Lab("cpu,cuda:0,vulkan:0")
+    for first in range(3):
+        for second in range(3):
+            exe = lab.compile(TWO, force={"d0": first, "d1": second})
+            for got, want in zip(exe(X), two(X), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+            assert arms(exe) == {"d0": first, "d1": second}
+
+
+# Faults.
+
+
+class Fails:
+    """Lets one function of a driver fail at its n-th call."""
+
+    def __init__(self, driver: FakeDriver, name: str, at: int, error: Exception) -> None:
+        self.driver, self.name, self.at, self.error = driver, name, at, error
+        self.calls = 0
+        self.inner = getattr(driver, name)
+        setattr(driver, name, self)
+
+    def __call__(self, *given: Any) -> Any:
+        self.calls += 1
+        if self.calls == self.at:
+            raise self.error
+        return self.inner(*given)
+
+
+ERRORS: Mapping[str, Exception] = {
+    "memory": OutOfMemory("cuda:0: 1,024 bytes are wanted, 0 are free"),
+    "failure": DeviceFailure("cuda:0: an illegal address"),
+    "lost": DeviceUnavailable("cuda:0 is gone"),
+}
+PLACES = ("allocate", "write", "read", "record", "replay")
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_fault_leaves_the_arm_and_the_result_is_right(
+    kind: str, place: str, at: int, settled: bool
+) -> None:
+    lab = Lab("cpu,cuda:0,vulkan:0")
+    exe = lab.compile(TWO)
+    lab.poll()
+    if settled:
+        exe(X)
+    fails = Fails(lab.driver("cuda:0"), place, at, ERRORS[kind])
+    for got, want in zip(exe(X), two(X), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    if fails.calls < at:
+        return
+    report = exe.report()
+    if kind == "memory" and place in ("allocate", "record") and not report.faults:
+        return  # The device has made room and tried again.
+    assert report.faults
+    assert report.faults[0].device == "cuda:0"
+    assert "cuda:0" in lab.telemetry.snapshot.suspended
+    assert arms(exe) != {"d0": 0, "d1": 0}
+    lab.now += 11
+    lab.poll()
+    for _ in range(2):
+        for got, want in zip(exe(X), two(X), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert arms(exe) == {"d0": 0, "d1": 0}
+    assert len(exe.report().faults) == len(report.faults)
+    assert not lab.telemetry.on_trial
+
+
+def test_where_no_arm_is_left_there_is_one_error() -> None:
+    lab = Lab()
+    exe = lab.compile(ONE, forbid={"d0": 1}, force={"d0": 0})
+    check(exe)
+    exe = lab.compile(TWO.replace(CPU, CUDA).replace(VULKAN, CUDA).replace("vulkan:0", "cuda:0"))
+    driver = lab.driver("cuda:0")
+
+    def fails(*_: object) -> None:
+        raise DeviceFailure("it is broken")
+
+    driver.replay = fails  # type: ignore[method-assign]
+    with pytest.raises(DeviceFailure, match=r"main: run\d+ on cuda:0: it is broken; no other arm"):
+        exe(X)
+
+
+def test_strict_takes_nothing_in_place_of_what_was_asked() -> None:
+    lab = Lab()
+    exe = lab.compile(ONE, strict=True)
+    check(exe)
+    Fails(lab.driver("cuda:0"), "replay", 1, DeviceFailure("it is broken"))
+    with pytest.raises(DeviceFailure, match="it is broken"):
+        exe(X)
+
+
+def test_a_forced_arm_that_fails_gives_way() -> None:
+    lab = Lab()
+    exe = lab.compile(ONE, force={"d0": 0})
+    Fails(lab.driver("cuda:0"), "replay", 1, DeviceFailure("it is broken"))
+    check(exe)
+    assert exe.report().faults
+
+
+def test_too_little_memory_is_left_before_anything_fails() -> None:
+    lab = Lab(cuda=2048)
+    lab.dials["cuda:0"].clear()
+    del lab.telemetry.providers["cuda:0"]
+    session = Session(lab.devices, telemetry=True)
+    session.telemetry.start = lambda: None  # type: ignore[method-assign]
+    exe = session.compile(ONE, optimize=False)
+    session.telemetry.poll()
+    check(exe)
+    assert arms(exe) == {"d0": 1}
+    assert lab.driver("cuda:0").used == 0
+
+
+def test_a_fault_leaks_nothing() -> None:
+    lab = Lab()
+    exe = lab.compile(ONE)
+    driver = lab.driver("cuda:0")
+    device = next(d for d in lab.devices.present if d.name.label == "cuda:0")
+    check(exe)
+    for at in range(1, 4):
+        Fails(driver, "replay", 1, OutOfMemory("cuda:0: full"))
+        check(exe)
+        lab.now += 1000
+        lab.poll()
+        check(exe)
+        del at
+    gc.collect()
+    cast(BufferDevice, device).free_bytes()
+    pool = cast(BufferDevice, device).pool
+    lent = driver.used - pool.idle_bytes
+    assert lent == 0
+    assert len(exe.report().faults) == 3
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("place", ["allocate", "write", "replay", "read"])
+def test_state_is_as_a_call_without_faults_leaves_it(place: str, settled: bool) -> None:
+    lab = Lab()
+    exe = lab.compile(STATE)
+    state = exe.new_state()
+    total = np.zeros_like(X)
+    if settled:
+        exe(X, state=state)
+        total += X
+    fails = Fails(lab.driver("cuda:0"), place, 1, DeviceFailure("it is broken"))
+    (got,) = exe(X, state=state)
+    total += X
+    np.testing.assert_allclose(got, np.cos(np.sin(np.square(total))), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(state["s"], total)
+    assert state.is_valid
+    assert fails.calls or settled
+
+
+# Policies.
+
+
+def test_forbidden_and_unknown() -> None:
+    lab = Lab()
+    assert arms(lab.compile(ONE, forbid={"d0": 0})) == {"d0": 1}
+    with pytest.raises(DecisionError, match="no decision 'd9'"):
+        lab.compile(ONE, forbid={"d9": 0})
+    with pytest.raises(DecisionError, match="all its arms are forbidden"):
+        lab.compile(ONE, forbid={"d0": [0, 1]})
+
+
+# Threads.
+
+
+def test_threads_share_an_executable_while_signals_change() -> None:
+    lab = Lab("cpu,cuda:0,vulkan:0")
+    exe = lab.compile(TWO)
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        x = (X * (seed + 1)).astype(np.float32)
+        want = two(x)
+        for _ in range(25):
+            try:
+                for got, right in zip(exe(x), want, strict=True):
+                    np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
+            except BaseException as error:
+                wrong.append(error)
+                return
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    rng = np.random.default_rng(0)
+    while any(thread.is_alive() for thread in threads):
+        for dial in lab.dials.values():
+            dial.set(load=float(rng.random()))
+        lab.poll()
+        threads[0].join(0.002)
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+LOADS = st.fixed_dictionaries(
+    {n: st.sampled_from([0.0, 0.9]) for n in ("cpu", "cuda:0", "vulkan:0")}
+)
+FAULTS = st.none() | st.tuples(
+    st.sampled_from(["cuda:0", "vulkan:0"]),
+    st.sampled_from(PLACES),
+    st.integers(1, 4),
+    st.sampled_from(sorted(ERRORS)),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(LOADS, FAULTS), min_size=1, max_size=5))
+def test_one_shot_and_streaming_agree(steps: list[tuple[dict[str, float], Any]]) -> None:
+    lab = Lab("cpu,cuda:0,vulkan:0")
+    exe = lab.compile(TWO)
+    for loads, fault in steps:
+        for name, load in loads.items():
+            lab.dials[name].set(load=load)
+        lab.now += 5
+        lab.poll()
+        planned = live_of(exe).route()
+        if fault is not None:
+            device, place, at, kind = fault
+            driver, inner = lab.driver(device), None
+            inner = getattr(driver, place)
+            Fails(driver, place, at, ERRORS[kind])
+        faults = len(exe.report().faults)
+        for got, want in zip(exe(X), two(X), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+        if fault is not None:
+            setattr(driver, place, inner)
+        if len(exe.report().faults) == faults:
+            assert {k: v for k, v in arms(exe).items() if k in planned} == planned
