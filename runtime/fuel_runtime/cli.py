@@ -107,6 +107,20 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "ID=ARM",
         "help": "run this arm of a decision, such as d0=1 or d3/1/d0=0; may be repeated",
     },
+    "--forbid": {
+        "action": "append",
+        "default": [],
+        "metavar": "ID=ARM",
+        "help": "never run this arm of a decision; may be repeated",
+    },
+    "--strict": {
+        "action": "store_true",
+        "help": "run only the arms that are forced, or the first: what cannot be had is an error",
+    },
+    "--calibrate": {
+        "action": "store_true",
+        "help": "time every arm first, into the store that --measurements FILE.db names",
+    },
     "--threads": {"type": int, "metavar": "N", "help": "threads to use (all cores)"},
     "--no-optimize": {
         "dest": "optimize",
@@ -200,6 +214,8 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         options.devices,
         emulate=options.emulate,
         force=_forced(options.force),
+        forbid=_forbidden(options.forbid),
+        strict=options.strict,
         threads=options.threads,
         **asked,
     )
@@ -218,6 +234,9 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     )
     _note_unreached(executable.report(), options.force)
     state = {STATE: executable.new_state()} if signature.members else {}
+    if options.calibrate:
+        timed = session.calibrate(executable, *arrays, state=state.get(STATE))
+        note = [*note, f"calibrated: {timed} arms"]
     results = map(np.asarray, _last_of(options.repeat, executable, arrays, state))
     named = dict(zip((port.name for port in signature.outputs), results, strict=True))
     if options.out is not None:
@@ -263,6 +282,14 @@ def _note_unreached(report: Report, texts: Sequence[str]) -> None:
                 f"--force {branch.decision}={forced[branch.decision]} has no effect: it is inside "
                 "an arm that is not chosen; force the decision around it too",
             )
+
+
+def _forbidden(texts: Sequence[str]) -> dict[str, list[int]]:
+    forbid: dict[str, list[int]] = {}
+    for text in texts:
+        for decision, arm in _forced([text]).items():
+            forbid.setdefault(decision, []).append(arm)
+    return forbid
 
 
 def _forced(texts: Sequence[str]) -> dict[str, int]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -14,11 +16,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fake_devices import FakeDriver, fake
-from fuel_dialect.errors import DecisionError, DeviceFailure, DeviceUnavailable, OutOfMemory
+from fuel_dialect.errors import (
+    ArgumentError,
+    DecisionError,
+    DeviceFailure,
+    DeviceUnavailable,
+    OutOfMemory,
+)
 from fuel_runtime import Executable, Session
 from fuel_runtime.call.live import Live
 from fuel_runtime.devices.buffers import BufferDevice
 from fuel_runtime.devices.present import Devices
+from fuel_runtime.measurements import MeasurementStore
 from fuel_runtime.telemetry.providers import Dial
 from fuel_runtime.telemetry.sampler import Telemetry
 
@@ -396,15 +405,65 @@ def test_one_shot_and_streaming_agree(steps: list[tuple[dict[str, float], Any]])
         lab.now += 5
         lab.poll()
         planned = live_of(exe).route()
+        restore: Callable[[], object] = int
         if fault is not None:
             device, place, at, kind = fault
-            driver, inner = lab.driver(device), None
-            inner = getattr(driver, place)
+            driver = lab.driver(device)
+            restore = partial(setattr, driver, place, getattr(driver, place))
             Fails(driver, place, at, ERRORS[kind])
         faults = len(exe.report().faults)
         for got, want in zip(exe(X), two(X), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-        if fault is not None:
-            setattr(driver, place, inner)
+        restore()
         if len(exe.report().faults) == faults:
             assert {k: v for k, v in arms(exe).items() if k in planned} == planned
+
+
+# Measured times.
+
+
+@pytest.mark.parametrize("program", [ONE, STATE])
+def test_calibrating_times_every_arm(program: str, tmp_path: Path) -> None:
+    lab = Lab()
+    file = tmp_path / "times.db"
+    session = Session(lab.devices, telemetry=lab.telemetry, measurements=file)
+    exe = session.compile(program, optimize=False)
+    state: dict[str, Any] = {"state": exe.new_state()} if program is STATE else {}
+    assert session.calibrate(exe, X, **state) == 2
+    if state:
+        np.testing.assert_array_equal(state["state"]["s"], 0 * X)
+    known = MeasurementStore(file).load()
+    assert {key.target for key in known} == {"cpu/numpy", "cuda:0/triton"}
+    assert all(estimate.count >= 5 for estimate in known.values())
+    decision = next(iter(live_of(exe).decisions.values()))
+    assert {arm.key for arm in decision.arms} == set(known)
+
+
+def test_measured_times_decide(tmp_path: Path) -> None:
+    lab = Lab()
+    file = tmp_path / "times.db"
+    exe = Session(lab.devices, measurements=file).compile(ONE, optimize=False)
+    keys = [arm.key for arm in next(iter(live_of(exe).decisions.values())).arms]
+    assert keys[0] is not None
+    assert keys[1] is not None
+    MeasurementStore(file).add({keys[0]: [9e6] * 3, keys[1]: [1e3] * 3})
+    session = Session(lab.devices, telemetry=lab.telemetry, measurements=file)
+    exe = session.compile(ONE, optimize=False)
+    check(exe)
+    assert arms(exe) == {"d0": 1}
+
+
+def test_exploring_keeps_to_its_share() -> None:
+    lab = Lab()
+    exe = lab.compile(ONE, explore=0.1)
+    for _ in range(100):
+        check(exe)
+    live = live_of(exe)
+    assert 1 <= live.explored <= 10
+
+
+def test_calibrating_needs_a_store() -> None:
+    lab = Lab()
+    session = Session(lab.devices)
+    with pytest.raises(ArgumentError, match="give the session a store"):
+        session.calibrate(session.compile(ONE, optimize=False), X)

@@ -107,10 +107,12 @@ class Live:
         namespace: Mapping[str, Any],
         steering: Steering,
         fingerprint: Fingerprint,
+        mobile: frozenset[int] = frozenset(),
     ):
         self.signature = signature
         self.decisions = decisions
         self.namespace = namespace
+        self.mobile = mobile
         self.steering = steering
         self.telemetry = steering.telemetry
         self.epoch = 0
@@ -202,6 +204,44 @@ class Live:
         if exploring and stream.has_explored:
             self.explored += 1
         return results
+
+    def time_arms(
+        self, begin: Callable[[], tuple[Use | None, tuple[Any, ...]]], repeats: int
+    ) -> int:
+        """Time each arm that can run `repeats` times; returns how many could be timed."""
+        timed = 0
+        for branch, decision in self.decisions.items():
+            around = self._around(decision.path)
+            for number, arm in enumerate(decision.arms):
+                if around is not None and arm.unavailable is None:
+                    timed += self._time_arm({**around, branch: number}, begin, repeats)
+        return timed
+
+    def _around(self, path: str) -> dict[BranchOp, int] | None:
+        """Returns the arms that lead to a nested decision; None if one of them cannot run."""
+        around: dict[BranchOp, int] = {}
+        for branch, decision in self.decisions.items():
+            if path.startswith(f"{decision.path}/"):
+                number = int(path[len(decision.path) + 1 :].partition("/")[0])
+                if decision.arms[number].unavailable is not None:
+                    return None
+                around[branch] = number
+        return around
+
+    def _time_arm(
+        self,
+        forced: Choices,
+        begin: Callable[[], tuple[Use | None, tuple[Any, ...]]],
+        repeats: int,
+    ) -> bool:
+        """Time one arm, after a call that warms it; returns False if it fails."""
+        try:
+            for _ in range(repeats + 1):
+                use, arguments = begin()
+                Stream(self, use, arguments, is_timed=True, forced=forced).run()
+        except LEFT:
+            return False
+        return True
 
     # Decisions.
 

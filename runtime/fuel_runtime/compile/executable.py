@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import inspect
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ from fuel_runtime.call.report import (
     TransferReport,
 )
 from fuel_runtime.call.route import Route, Transfer
-from fuel_runtime.call.state import State, StateType
+from fuel_runtime.call.state import State, StateType, Use
 from fuel_runtime.call.survey import Survey, choose, survey
 from fuel_runtime.call.trace import all_mobile, trace
 from fuel_runtime.call.transfers import Once, TransferFunction
@@ -141,6 +141,33 @@ class Executable(abc.ABC):
         others.
         """
         return self._movers.reported(self._report, self._live)
+
+    def time_arms(
+        self, args: Sequence[Any], named: Mapping[str, Any], state: State | None, repeats: int
+    ) -> int:
+        """Time each arm that can run, on copies of a state; see `Session.calibrate`."""
+        if self._live is None:
+            return 0
+        signature = self._signature
+        if len(args) > len(signature.positions):
+            raise ArgumentError(f"{signature.entry}: calibrate: too many arguments")
+        missing = [MISSING] * (len(signature.positions) - len(args))
+        takers = self._state_type.takers
+        given = bind(signature, [*args, *missing], (), named, self._live.mobile, takers)
+        return self._live.time_arms(lambda: self._use_of(given, state), repeats)
+
+    def _use_of(
+        self, given: Sequence[Any], state: State | None
+    ) -> tuple[Use | None, tuple[Any, ...]]:
+        """Returns a use of a copy of a state, and all arguments of the function with it."""
+        signature = self._signature
+        if not signature.members:
+            return None, tuple(given)
+        use = self._state_type.begin(None if state is None else state.copy())
+        everything = dict(zip(signature.positions, given, strict=True))
+        members = (member.argument for member in signature.members)
+        everything |= dict(zip(members, use.take(), strict=True))
+        return use, tuple(everything[index] for index in range(len(signature.arguments)))
 
     def __repr__(self) -> str:
         return f"<Executable {self._signature}>"
@@ -254,7 +281,7 @@ def _live(
     results = tuple(device.label for device in result_devices(function))
     fingerprint = Fingerprint(signature.entry, results=results)
     names = {**namespace, "devices": labels}
-    return Live(signature, decisions, first, traced, names, steering, fingerprint)
+    return Live(signature, decisions, first, traced, names, steering, fingerprint, mobile)
 
 
 class Movers:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -28,6 +30,12 @@ from fuel_runtime.compile.planning import Planning, planned_for
 from fuel_runtime.devices.host.cores import usable_cores
 from fuel_runtime.devices.opening import Emulate, open_devices
 from fuel_runtime.devices.present import Devices
+from fuel_runtime.measurements import (
+    MeasuredTimes,
+    MeasurementError,
+    MeasurementStore,
+    is_store,
+)
 from fuel_runtime.picker.policy import Policy
 from fuel_runtime.telemetry.providers import providers_of
 from fuel_runtime.telemetry.sampler import Provider, Telemetry
@@ -64,6 +72,13 @@ class Session:
     prices. Another device becomes an arm of a decision if it takes at most `reach` times as long as
     the planned one, or if the work would fill more than the share `refuge` of the memory of that.
     `plugins=False` leaves out the passes and patterns of other packages.
+
+    Which arm of a decision runs is decided while a program runs, by what the devices say of
+    themselves (`telemetry`: True, False, or functions by the name of a device). `forbid` names arms
+    that never run. With `strict` only the arm that is forced, or the first, ever runs; without it
+    an arm whose device fails is left for another. A store of measured times (`measurements` that
+    ends in `.db`) is read, and written by `calibrate` and by a sample of calls. `explore` is the
+    largest share of calls that try an arm nobody has measured.
 
     Raises `UnknownDevice`, `DeviceUnavailable`, `ArgumentError`, or `FuelPassError` for a topology
     that is none.
@@ -104,15 +119,24 @@ class Session:
             "refuge": refuge,
             "plugins": plugins,
         }
-        if isinstance(measurements, PathLike):
+        store = MeasurementStore(cast(Any, measurements)) if is_store(measurements) else None
+        times = MeasuredTimes() if explore else None
+        if store is not None:
+            times = MeasuredTimes(store.load())
+            options["measurements"] = store.measurements()
+        elif isinstance(measurements, PathLike):
             options["measurements"] = os.fspath(measurements)
         self._devices = _opened(devices, emulate, threads)
         policy = Policy.of(force, forbid, strict, explore)
         self._telemetry = _telemetry_of(telemetry, self._devices)
-        self._steering = Steering(policy, self._telemetry, None, plugins)
+        self._steering = Steering(policy, self._telemetry, times, plugins)
         self._planning = Planning(
             planned_for(topology, self._devices), options, topology is not None
         )
+
+        self._store = store
+        if store is not None and times is not None:
+            weakref.finalize(self, _keep_times, store, times)
 
     @property
     def devices(self) -> Devices:
@@ -170,6 +194,23 @@ class Session:
             )
         except MemoryError as error:
             raise OutOfMemory(f"{entry}: not enough memory to load it: {error}") from None
+
+    def calibrate(
+        self, executable: Executable, *args: Any, state: Any = None, repeats: int = 5, **named: Any
+    ) -> int:
+        """
+        Time every arm that can run, on these arguments and copies of a state; how many there are.
+
+        The times go into the store of the session, where planning and picking find them. An arm
+        that fails has none. Raises `ArgumentError` without `measurements="FILE.db"`, and
+        `MeasurementError` where the store cannot be written.
+        """
+        times = self._steering.times
+        if self._store is None or times is None:
+            raise ArgumentError('calibrate: give the session a store, measurements="FILE.db"')
+        timed = executable.time_arms(args, named, state, repeats)
+        self._store.add(times.take_fresh())
+        return timed
 
     @property
     def telemetry(self) -> Telemetry:
@@ -274,6 +315,12 @@ def _thread_count(threads: object) -> int:
     if threads > MOST_THREADS:
         raise ArgumentError(f"session: threads must be {MOST_THREADS} or fewer, got {threads}")
     return threads
+
+
+def _keep_times(store: MeasurementStore, times: MeasuredTimes) -> None:
+    """Write what a session has measured; a store that cannot be written then loses it."""
+    with suppress(MeasurementError):
+        store.add(times.take_fresh())
 
 
 def _telemetry_of(given: object, devices: Devices) -> Telemetry:

@@ -72,6 +72,9 @@ def resolve(
         left = verdict.left
         if verdict.reason:
             break
+    if failed and left[0].number not in failed:
+        first = min(failed)
+        reason = f"arm {first}: {against.get(first, failed[first])}"
     return Pick(left[0].number, reason, against)
 
 
