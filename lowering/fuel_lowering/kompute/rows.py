@@ -9,8 +9,8 @@ shared memory. What is written once for a row and is packed goes to a buffer of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -20,6 +20,7 @@ from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
+from fuel_lowering.kernels.row_schedule import Part, RowLaunch, RowSchedule, render, schedule_rows
 from fuel_lowering.kernels.rows import Phase, Reduction, RowForm
 from fuel_lowering.kompute.combine import Accumulator
 from fuel_lowering.kompute.outputs import Outputs
@@ -30,7 +31,6 @@ from fuel_lowering.kompute.writer import (
     Shader,
     hint_of,
     read_memory,
-    register_dtype,
     shape_text,
 )
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
@@ -49,15 +49,19 @@ PLACE = dtypes.BY_NAME["ui32"]
 
 
 def emit_rows(form: RowForm, tuning: Tuning) -> Emitted:
-    """The kernel of a form, and those that pack its results; none where there are no rows."""
+    """The kernels of a form, and those that pack its results; none where there are no rows."""
     if not form.rows:
         return Emitted((), ())
-    share = share_of(form, tuning)
-    if share < form.columns:
-        return _emit_split(form, tuning, share)
-    rows = _Rows(form, tuning, form.columns)
-    kernel, launch = rows.write()
-    return rows.outputs.finish([kernel], [launch])
+    schedule = schedule_rows(form, share_of(form, tuning), PLACE.name)
+    outputs = Outputs(Shader(form, [""]))
+    slots = [outputs.temporary(*each) for each in schedule.temporaries(form)]
+    kernels: list[DeviceKernel] = []
+    launches: list[EmittedLaunch] = []
+    for number, each in enumerate(schedule.launches):
+        kernel, launch = _Rows(form, tuning, schedule, each, outputs, slots).write()
+        launches.append(replace(launch, kernel=number))
+        kernels.append(kernel)
+    return outputs.finish(kernels, launches)
 
 
 def share_of(form: RowForm, tuning: Tuning) -> int:
@@ -93,30 +97,41 @@ def team_of(form: RowForm, columns: int, lanes: int, tuning: Tuning) -> int:
 
 
 class _Rows:
-    """Writes the kernel of a form, or of one pass of it over `share` columns of each row."""
+    """Writes the kernel of one launch, over the share of each row that is a workgroup's."""
 
-    def __init__(self, form: RowForm, tuning: Tuning, share: int, outputs: Outputs | None = None):
+    def __init__(
+        self,
+        form: RowForm,
+        tuning: Tuning,
+        schedule: RowSchedule,
+        launch: RowLaunch,
+        outputs: Outputs,
+        slots: Sequence[int],
+    ):
         self.form = form
-        self.share = share
+        self.schedule = schedule
+        self.launch = launch
+        self.slots = slots
         self.loads = self._full_loads()
         self._merge()
         is_even = len(self.columns) == 1 and self.columns[0] % QUAD == 0
         self.lanes = QUAD if is_even else 1
-        self.team = team_of(form, share, self.lanes, tuning)
+        self.team = team_of(form, schedule.share, self.lanes, tuning)
         local = self.team if self.team > 1 else ROWS_OF_GROUP
         self.shader = Shader(form, self._title(), (local, 1))
-        self.outputs = outputs or Outputs(self.shader)
+        self.outputs = outputs
         self.outputs.shader = self.shader
         self.first, self.last = "0", str(form.columns)
+        self.split = "0"
         self.values: dict[SSAValue, Term] = {}
 
     def _title(self) -> list[str]:
-        form = self.form
+        form, sharers = self.form, self.schedule.sharers
         results = ", ".join(shape_text(v) for v in form.results)
-        return [
-            f"{form.rows} rows of {form.columns} -> {results}",
-            f"{self.team} invocation{'s' if self.team > 1 else ''} for each row",
-        ]
+        team = f"{self.team} invocation{'s' if self.team > 1 else ''} for each row"
+        if sharers > 1:
+            team += f" and workgroup, {sharers} workgroups for each row"
+        return [f"{form.rows} rows of {form.columns} -> {results}", team]
 
     # Where full operands and results lie.
 
@@ -151,22 +166,106 @@ class _Rows:
 
     def write(self) -> tuple[DeviceKernel, EmittedLaunch]:
         """The kernel and its launch."""
-        shader, form = self.shader, self.form
-        row = shader.code.fresh("row")
+        shader, rows = self.shader, self.form.rows
+        if self.schedule.sharers > 1:
+            self._begin_share(self.launch.sharers)
+            groups = rows * self.launch.sharers
+        else:
+            self._begin()
+            groups = rows if self.team > 1 else -(-rows // ROWS_OF_GROUP)
+        self.bases = self._bases()
+        render(self.launch, self)
+        return shader.kernel(), shader.launch(0, groups)
+
+    def _begin(self) -> None:
+        """The row of the workgroup or, where rows are short, of the invocation."""
+        shader, rows = self.shader, self.form.rows
+        self.row = row = shader.code.fresh("row")
         if self.team > 1:
-            shader.line(f"uint {row} = min({shader.group()}, {form.rows - 1});")
+            shader.line(f"uint {row} = min({shader.group()}, {rows - 1});")
         else:
             shader.line(f"uint {row} = {shader.invocation()};")
-            shader.line(f"if ({row} >= {form.rows}) return;")
-        self.row = row
-        self.bases = self._bases()
-        for op in form.prologue:
-            self._row_op(op)
-        for phase in form.phases:
-            self._phase(phase)
-        kernel = shader.kernel()
-        groups = form.rows if self.team > 1 else -(-form.rows // ROWS_OF_GROUP)
-        return kernel, shader.launch(0, groups)
+            shader.line(f"if ({row} >= {rows}) return;")
+
+    def _begin_share(self, sharers: int) -> None:
+        """The row of the workgroup and, where it is shared, which share of it."""
+        shader, rows, share = self.shader, self.form.rows, self.schedule.share
+        group = shader.index(f"min({shader.group()}, {rows * sharers - 1})", "group")
+        self.row = group
+        if sharers > 1:
+            self.row = shader.index(f"{group} / {sharers}", "row")
+            self.split = shader.index(f"{group} % {sharers}", "split")
+            self.first = shader.index(f"{self.split} * {share}", "first")
+            last = f"min({self.first} + {share}, {self.form.columns})"
+            self.last = shader.index(last, "last")
+
+    # The steps of a launch.
+
+    def compute(self, ops: Sequence[Operation]) -> None:
+        for op in ops:
+            operands = [self._row_value(v) for v in op.operands]
+            self.values[op.results[0]] = self.shader.evaluate(op, operands)
+
+    def go_over(self, phase: Phase) -> None:
+        for reduction, accumulator in self._accumulate(phase):
+            self.values[reduction.result] = accumulator.finish(self.form.columns)
+
+    def go_over_share(self, phase: Phase, parts: Sequence[Part]) -> None:
+        """The pass over the columns of a share."""
+        for part, (_, accumulator) in zip(parts, self._accumulate(phase), strict=True):
+            self._keep(part, accumulator)
+
+    def combine(self, reduction: Reduction, part: Part) -> None:
+        """What all shares of a row have given together."""
+        shader = self.shader
+        one = self._accumulator(reduction, lanes=1)
+        one.start()
+        s, sharers = shader.code.fresh("s"), self.schedule.sharers
+        shader.open(f"for (uint {s} = gl_LocalInvocationID.x; {s} < {sharers}; {s} += {self.team})")
+        at = shader.index(f"{self.row} * {sharers} + {s}", "part")
+        value = shader.load(self._memory_of(part.values, one.dtype), at, "found")
+        place = ""
+        if part.places is not None:
+            place = shader.load(self._memory_of(part.places, PLACE), at, "found_at").text
+        one.add(value, place, "")
+        shader.close()
+        self.values[reduction.result] = one.finish(self.form.columns)
+
+    def store_rows(self, results: Sequence[int]) -> None:
+        """Results of rows, written by the first of the workgroups that share a row."""
+        values = [self._row_value(self.form.results[number]) for number in results]
+        is_guarded = self.split != "0" and bool(results)
+        if is_guarded:
+            self.shader.open(f"if ({self.split} == 0)")
+        for number, value in zip(results, values, strict=True):
+            self._store_row(number, value)
+        if is_guarded:
+            self.shader.close()
+
+    def _accumulate(self, phase: Phase) -> list[tuple[Reduction, Accumulator]]:
+        """Each reduction of a pass with what has gone over the elements."""
+        accumulators = [self._accumulator(r) for r in phase.reductions]
+        if phase.reductions or phase.full_stores:
+            self._pass(phase, accumulators)
+        return list(zip(phase.reductions, accumulators, strict=True))
+
+    def _keep(self, part: Part, accumulator: Accumulator) -> None:
+        """Write what a share has given, once."""
+        shader, sharers = self.shader, self.schedule.sharers
+        value, place = accumulator.gathered()
+        place = shader.index(place, "found_at") if place else ""
+        value = shader.code.let(value, accumulator.dtype, "found").text
+        at = shader.index(f"{self.row} * {sharers} + {self.split}", "part")
+        shader.open("if (gl_LocalInvocationID.x == 0)")
+        shader.store(self._memory_of(part.values, accumulator.dtype, writes=True), at, value)
+        if part.places is not None:
+            shader.store(self._memory_of(part.places, PLACE, writes=True), at, place)
+        shader.close()
+
+    def _memory_of(self, part: int, dtype: DType, writes: bool = False) -> Memory:
+        elements = self.form.rows * self.schedule.sharers
+        open = self.shader.writes if writes else self.shader.reads
+        return open(self.slots[part], dtype, elements, False, "parts")
 
     def _bases(self) -> list[str]:
         texts = coordinates(self.row, self.rows, "/")
@@ -177,18 +276,6 @@ class _Rows:
             if text not in names:
                 names[text] = self.shader.index(text, "start")
         return [names[address(layout, points)] for layout in self.row_layouts]
-
-    def _phase(self, phase: Phase) -> None:
-        accumulators = [self._accumulator(r) for r in phase.reductions]
-        if phase.reductions or phase.full_stores:
-            self._pass(phase, accumulators)
-        for reduction, accumulator in zip(phase.reductions, accumulators, strict=True):
-            self.values[reduction.result] = accumulator.finish(self.form.columns)
-        for op in phase.row:
-            self._row_op(op)
-        for number in phase.row_stores:
-            value = self.form.results[number]
-            self._store_row(number, self._row_value(value))
 
     def _accumulator(self, reduction: Reduction, lanes: int | None = None) -> Accumulator:
         source = self.form.dtype(reduction.source)
@@ -326,10 +413,6 @@ class _Rows:
 
     # Values of the row.
 
-    def _row_op(self, op: Operation) -> None:
-        operands = [self._row_value(v) for v in op.operands]
-        self.values[op.results[0]] = self.shader.evaluate(op, operands)
-
     def _row_value(self, value: SSAValue) -> Term:
         value = self.form.source(value)
         if value in self.form.splats:
@@ -346,154 +429,6 @@ class _Rows:
         points = [f"({t})" for t in coordinates(self.row, extents, "/")]
         memory = self._memory(value, False)
         return self.shader.load(memory, address(short, points), hint_of(value, "x"))
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The slots of what workgroups that share rows have found; where, for an argument."""
-
-    values: int
-    places: int | None
-
-
-def _emit_split(form: RowForm, tuning: Tuning, share: int) -> Emitted:
-    """A launch for every pass; one more where the last one reduces."""
-    splits = -(-form.columns // share)
-    outputs = Outputs(Shader(form, [""]))
-    parts = {
-        reduction: _part(form, reduction, splits, outputs)
-        for phase in form.phases
-        for reduction in phase.reductions
-    }
-    passes = len(form.phases) + bool(form.phases[-1].reductions)
-    kernels: list[DeviceKernel] = []
-    launches: list[EmittedLaunch] = []
-    for number in range(passes):
-        kernel, launch = _SplitRows(form, tuning, share, outputs, parts, number).write()
-        launches.append(replace(launch, kernel=number))
-        kernels.append(kernel)
-    return outputs.finish(kernels, launches)
-
-
-def _part(form: RowForm, reduction: Reduction, splits: int, outputs: Outputs) -> _Part:
-    held = register_dtype(form.dtype(reduction.source))
-    values = outputs.temporary(held.name, form.rows * splits)
-    if not reduction.is_argument:
-        return _Part(values, None)
-    return _Part(values, outputs.temporary("ui32", form.rows * splits))
-
-
-class _SplitRows(_Rows):
-    """Writes one pass over rows that workgroups share: after what the passes before have found."""
-
-    def __init__(
-        self,
-        form: RowForm,
-        tuning: Tuning,
-        share: int,
-        outputs: Outputs,
-        parts: Mapping[Reduction, _Part],
-        number: int,
-    ):
-        super().__init__(form, tuning, share, outputs)
-        self.parts = parts
-        self.number = number
-        self.splits = -(-form.columns // share)
-
-    def _title(self) -> list[str]:
-        head, team = super()._title()
-        splits = -(-self.form.columns // self.share)
-        return [head, f"{team} and workgroup, {splits} workgroups for each row"]
-
-    def write(self) -> tuple[DeviceKernel, EmittedLaunch]:
-        shader, form, number = self.shader, self.form, self.number
-        shares = self.splits if number < len(form.phases) else 1
-        self._begin(shares)
-        self.bases = self._bases()
-        for op in form.prologue:
-            self._row_op(op)
-        for phase in form.phases[:number]:
-            for reduction in phase.reductions:
-                self.values[reduction.result] = self._combined(reduction)
-            for op in phase.row:
-                self._row_op(op)
-        if number:
-            self._store_rows(form.phases[number - 1])
-        if number < len(form.phases):
-            self._share(form.phases[number])
-        return shader.kernel(), shader.launch(0, form.rows * shares)
-
-    def _begin(self, shares: int) -> None:
-        """Which row it is and, where there are shares, which of them."""
-        shader, rows = self.shader, self.form.rows
-        group = shader.index(f"min({shader.group()}, {rows * shares - 1})", "group")
-        self.row = group if shares == 1 else shader.index(f"{group} / {shares}", "row")
-        self.split = "0" if shares == 1 else shader.index(f"{group} % {shares}", "split")
-        if shares > 1:
-            self.first = shader.index(f"{self.split} * {self.share}", "first")
-            self.last = f"min({self.first} + {self.share}, {self.form.columns})"
-            self.last = shader.index(self.last, "last")
-
-    def _share(self, phase: Phase) -> None:
-        """The pass over the columns of a share."""
-        accumulators = [self._accumulator(r) for r in phase.reductions]
-        if phase.reductions or phase.full_stores:
-            self._pass(phase, accumulators)
-        for reduction, accumulator in zip(phase.reductions, accumulators, strict=True):
-            self._keep(reduction, accumulator)
-        if not phase.reductions:
-            for op in phase.row:
-                self._row_op(op)
-            self._store_rows(phase)
-
-    def _keep(self, reduction: Reduction, accumulator: Accumulator) -> None:
-        """Write what a share has given, once."""
-        shader, part = self.shader, self.parts[reduction]
-        value, place = accumulator.gathered()
-        place = shader.index(place, "found_at") if place else ""
-        value = shader.code.let(value, accumulator.dtype, "found").text
-        at = shader.index(f"{self.row} * {self.splits} + {self.split}", "part")
-        shader.open("if (gl_LocalInvocationID.x == 0)")
-        shader.store(self._memory_of(part.values, accumulator.dtype, writes=True), at, value)
-        if part.places is not None:
-            shader.store(self._memory_of(part.places, PLACE, writes=True), at, place)
-        shader.close()
-
-    def _combined(self, reduction: Reduction) -> Term:
-        """What all shares of a row have given together."""
-        shader, part = self.shader, self.parts[reduction]
-        one = self._accumulator(reduction, lanes=1)
-        one.start()
-        s = shader.code.fresh("s")
-        shader.open(
-            f"for (uint {s} = gl_LocalInvocationID.x; {s} < {self.splits}; {s} += {self.team})"
-        )
-        at = shader.index(f"{self.row} * {self.splits} + {s}", "part")
-        value = shader.load(self._memory_of(part.values, one.dtype), at, "found")
-        place = ""
-        if part.places is not None:
-            place = shader.load(self._memory_of(part.places, PLACE), at, "found_at").text
-        one.add(value, place, "")
-        shader.close()
-        return one.finish(self.form.columns)
-
-    def _memory_of(self, slot: int, dtype: DType, writes: bool = False) -> Memory:
-        elements = self.form.rows * self.splits
-        if writes:
-            return self.shader.writes(slot, dtype, elements, False, "parts")
-        return self.shader.reads(slot, dtype, elements, False, "parts")
-
-    def _store_rows(self, phase: Phase) -> None:
-        """Results of rows, written by the first of the workgroups that share a row."""
-        if not phase.row_stores:
-            return
-        values = [self._row_value(self.form.results[number]) for number in phase.row_stores]
-        if self.split != "0":
-            self.shader.open(f"if ({self.split} == 0)")
-        for number, value in zip(phase.row_stores, values, strict=True):
-            self._store_row(number, value)
-        if self.split != "0":
-            self.shader.close()
 
 
 def _at_least_one(layout: Layout) -> Layout:

@@ -21,10 +21,18 @@ from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.layout import Layout
 from fuel_lowering.kernels.indexing import needs_64_bits
+from fuel_lowering.kernels.row_schedule import (
+    Part,
+    Pass,
+    RowSchedule,
+    held_in,
+    render,
+    schedule_rows,
+)
 from fuel_lowering.kernels.rows import Phase, Reduction, RowForm, identity
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel
-from fuel_lowering.scalars.rules import I32, MASK, REGISTERS, UI32, Term
+from fuel_lowering.scalars.rules import I32, MASK, UI32, Term
 from fuel_lowering.triton.language import LANGUAGE, TYPES, typed
 from fuel_lowering.triton.writer import Access, Axis, KernelWriter, conjunction, power_of_two
 
@@ -55,11 +63,10 @@ LAST_WARPS = 1
 
 @dataclass(frozen=True)
 class Tiling:
-    """Rows and columns of a block; by how many programs each row is read, and in what share."""
+    """Rows and columns of a block, and how much of a row a program reads."""
 
     rows: int
     columns: int
-    splits: int
     share: int
 
     @property
@@ -82,9 +89,8 @@ def tiling_of(form: RowForm) -> Tiling:
     if programs < ENOUGH_PROGRAMS:
         splits = min(chunks // LEAST_CHUNKS, WANTED_PROGRAMS // programs)
     if splits < 2:
-        return Tiling(high, wide, 1, columns)
-    share = -(-chunks // splits) * wide
-    return Tiling(high, wide, -(-columns // share), share)
+        return Tiling(high, wide, columns)
+    return Tiling(high, wide, -(-chunks // splits) * wide)
 
 
 def _lies_across(form: RowForm) -> bool:
@@ -118,39 +124,15 @@ def emit_rows(form: RowForm) -> Emitted:
     if not form.rows:
         return Emitted((), ())
     tiling = tiling_of(form)
-    if tiling.splits == 1:
-        writer = RowWriter(form, tiling)
-        kernel, slots = writer.write()
-        grid = (-(-form.rows // tiling.rows), 1, 1)
-        return Emitted((kernel,), (EmittedLaunch(0, slots, (), grid),))
-    return _emit_split(form, tiling)
-
-
-def _emit_split(form: RowForm, tiling: Tiling) -> Emitted:
+    schedule = schedule_rows(form, tiling.share, INDEX)
+    programs = -(-form.rows // tiling.rows)
     kernels: list[DeviceKernel] = []
     launches: list[EmittedLaunch] = []
-    partials = _partials(form, tiling)
-    programs = -(-form.rows // tiling.rows)
-    ends_whole = not form.phases[-1].reductions
-    for number in range(len(form.phases) + (not ends_whole)):
-        is_last = number == len(form.phases)
-        writer = SplitWriter(form, tiling, partials, number)
-        kernel, slots = writer.write()
-        grid = (programs, 1 if is_last else tiling.splits, 1)
-        launches.append(EmittedLaunch(len(kernels), slots, (), grid))
+    for number, launch in enumerate(schedule.launches):
+        kernel, slots = RowWriter(form, tiling, schedule, number).write()
+        launches.append(EmittedLaunch(number, slots, (), (programs, launch.sharers, 1)))
         kernels.append(kernel)
-    return Emitted(tuple(kernels), tuple(launches), tuple(partials))
-
-
-def _partials(form: RowForm, tiling: Tiling) -> list[tuple[str, int]]:
-    """The buffers between launches: what each program found, and the index of what it found."""
-    found: list[tuple[str, int]] = []
-    for phase in form.phases:
-        for reduction in phase.reductions:
-            found.append((_register(form, reduction), form.rows * tiling.splits))
-            if reduction.is_argument:
-                found.append((INDEX, form.rows * tiling.splits))
-    return found
+    return Emitted(tuple(kernels), tuple(launches), tuple(schedule.temporaries(form)))
 
 
 def _accumulator(form: RowForm, reduction: Reduction) -> DType:
@@ -159,33 +141,28 @@ def _accumulator(form: RowForm, reduction: Reduction) -> DType:
     return I32 if dtype == MASK else dtype
 
 
-def _register(form: RowForm, reduction: Reduction) -> str:
-    return REGISTERS[_accumulator(form, reduction).name]
-
-
 def _identity(form: RowForm, reduction: Reduction) -> np.ndarray[Any, Any]:
-    return identity(reduction.combine, dtypes.BY_NAME[_register(form, reduction)])
+    return identity(reduction.combine, dtypes.BY_NAME[held_in(form, reduction)])
 
 
 class RowWriter(KernelWriter):
-    """Writes the kernel of a `RowForm`: all passes over the rows of a program."""
+    """Writes the kernel of one launch of a `RowForm`, for the rows of a program."""
 
-    def __init__(
-        self,
-        form: RowForm,
-        tiling: Tiling,
-        suffix: str = "kernel",
-        partials: Sequence[tuple[str, int]] = (),
-    ):
+    def __init__(self, form: RowForm, tiling: Tiling, schedule: RowSchedule, number: int):
         layouts = [load.layout for load in form.loads.values()]
         points = (form.rows + tiling.rows) * (form.columns + tiling.columns)
-        super().__init__(form, suffix, partials, needs_64_bits(points, layouts))
+        suffix = "kernel" if schedule.sharers == 1 else f"pass_{number + 1}_kernel"
+        temporaries = schedule.temporaries(form)
+        super().__init__(form, suffix, temporaries, needs_64_bits(points, layouts))
         self.rows_form = form
         self.tiling = tiling
+        self.sharers = schedule.sharers
+        self.launch = schedule.launches[number]
         self.index = "tl.int64" if self.wide else "tl.int32"
         self.code.taken |= {"r", "c", "split", "start"}
         self.rows = Axis("r")
-        self.columns = Axis("c")
+        self.columns = Axis("")
+        self.in_splits: str | None = None
         self.blocks: set[SSAValue] = set()
 
     @property
@@ -194,23 +171,80 @@ class RowWriter(KernelWriter):
         return self.tiling.columns >= self.rows_form.columns
 
     def write(self) -> tuple[DeviceKernel, tuple[int, ...]]:
-        form = self.rows_form
-        self.begin()
-        if self.is_whole:
-            self.chunk("")
-        for phase in form.phases:
-            for reduction, found in zip(phase.reductions, self.run(phase), strict=True):
-                self.values[reduction.result] = self.result_of(reduction, found)
-            self.evaluate(phase.row)
-            self.store_rows(phase)
-        return self.finish((("num_warps", self.tiling.warps),))
+        self._begin()
+        render(self.launch, self)
+        has_pass = any(isinstance(step, Pass) for step in self.launch.steps)
+        return self.finish((("num_warps", self.tiling.warps if has_pass else LAST_WARPS),))
 
-    def begin(self) -> None:
-        """The rows of the program, and what is known of them before any pass."""
+    def _begin(self) -> None:
+        """The rows of the program."""
         high, rows = self.tiling.rows, self.rows_form.rows
         self.line(f"r = {self.points(high, rows, '[:, None]')}")
         self.rows = Axis("r", "" if rows % high == 0 else self.let("in_rows", f"r < {rows}"))
-        self.evaluate(self.rows_form.prologue)
+
+    # The steps of a launch.
+
+    def compute(self, ops: Sequence[Operation]) -> None:
+        self.evaluate(ops)
+
+    def go_over(self, phase: Phase) -> None:
+        for reduction, found in zip(phase.reductions, self.run(phase), strict=True):
+            self.values[reduction.result] = self.result_of(reduction, found)
+
+    def go_over_share(self, phase: Phase, parts: Sequence[Part]) -> None:
+        """The pass over the columns that are this program's."""
+        share, columns = self.tiling.share, self.rows_form.columns
+        first = self.let("first", f"{self.program(1)} * {share}")
+        last = self.let("last", f"tl.minimum({first} + {share}, {columns})")
+        at = Access(f"r * {self.sharers} + {self.program(1)}", self.rows.mask)
+        for part, names in zip(parts, self.loop(phase, first, last), strict=True):
+            for number, name in zip(_numbers(part), names, strict=True):
+                self._store_part(self.temporary_slot(number), at, name)
+
+    def combine(self, reduction: Reduction, part: Part) -> None:
+        """What the programs that shared a row found, combined."""
+        inside = self._splits()
+        at = Access(f"r * {self.sharers} + split", conjunction([self.rows.mask, inside]))
+        blocks: list[str] = []
+        for index, number in enumerate(_numbers(part)):
+            slot = self.temporary_slot(number)
+            dtype = dtypes.BY_NAME[self.slots[slot].dtype]
+            term = self.load(slot, at, dtype, "partial")
+            if inside:
+                neutral = np.iinfo(np.int64).max if index else _identity(self.rows_form, reduction)
+                text = LANGUAGE.literal(np.array(neutral, dtype.numpy), term.register)
+                term = self.code.let(f"tl.where({inside}, {term.text}, {text})", dtype, "partial")
+            blocks.append(term.text)
+        self.values[reduction.result] = self.result_of(reduction, self.reduced(reduction, blocks))
+
+    def store_rows(self, results: Sequence[int]) -> None:
+        """Results of rows, written by one of the programs that share a row."""
+        if not results:
+            return
+        if self.launch.sharers == 1:
+            self._store_rows(results)
+            return
+        with self.block("if tl.program_id(1) == 0:"):
+            self._store_rows(results)
+
+    def _store_rows(self, results: Sequence[int]) -> None:
+        for number in results:
+            at = Access("r", self.rows.mask)
+            self.store(self.result_slot(number), at, self.value(self.form.results[number]))
+
+    def _splits(self) -> str:
+        """The programs that shared a row as columns of a block, and the mask of these."""
+        if self.in_splits is None:
+            wide = power_of_two(self.sharers)
+            self.line(f"split = tl.arange(0, {wide})[None, :]")
+            is_even = self.sharers == wide
+            self.in_splits = "" if is_even else self.let("in_splits", f"split < {self.sharers}")
+        return self.in_splits
+
+    def _store_part(self, slot: int, at: Access, name: str) -> None:
+        dtype = dtypes.BY_NAME[self.slots[slot].dtype]
+        text = f"{name}.to(tl.int64)" if dtype.name == INDEX else name
+        self.store(slot, at, Term(text, dtype))
 
     def chunk(self, start: str) -> None:
         """The columns of a block, from `start`."""
@@ -241,6 +275,8 @@ class RowWriter(KernelWriter):
     def run(self, phase: Phase) -> list[tuple[str, ...]]:
         """One pass: names of what each of its reductions found."""
         if self.is_whole:
+            if not self.columns.index:
+                self.chunk("")
             self.evaluate(phase.full)
             self.store_full(phase)
             return [self.reduced(each, self.sources(each)) for each in phase.reductions]
@@ -265,11 +301,6 @@ class RowWriter(KernelWriter):
         contiguous = Layout.contiguous(self.rows_form.shape)
         for number in phase.full_stores:
             at = self.full(contiguous, whole=True)
-            self.store(self.result_slot(number), at, self.value(self.form.results[number]))
-
-    def store_rows(self, phase: Phase) -> None:
-        for number in phase.row_stores:
-            at = Access("r", self.rows.mask)
             self.store(self.result_slot(number), at, self.value(self.form.results[number]))
 
     # Reductions.
@@ -322,7 +353,7 @@ class RowWriter(KernelWriter):
 
     def begin_reduction(self, reduction: Reduction) -> tuple[str, ...]:
         """Accumulators for the elements of a block."""
-        type = TYPES[_register(self.rows_form, reduction)]
+        type = TYPES[held_in(self.rows_form, reduction)]
         number = _number(_identity(self.rows_form, reduction))
         running = self.let("running", f"tl.full({self.shape}, {number}, {type})")
         if not reduction.is_argument:
@@ -338,7 +369,7 @@ class RowWriter(KernelWriter):
             self.line(f"{', '.join(running)} = {reduction.combine}({values})")
             return
         primitive = PRIMITIVES[reduction.combine]
-        register = _register(self.rows_form, reduction)
+        register = held_in(self.rows_form, reduction)
         self.line(f"{running[0]} = {LANGUAGE.write(primitive, register, [running[0], *found])}")
 
     def reduced(self, reduction: Reduction, blocks: Sequence[str]) -> tuple[str, ...]:
@@ -371,94 +402,8 @@ class RowWriter(KernelWriter):
         return code.settle(value) if reduction.combine in ("sum", "mean") else value
 
 
-class SplitWriter(RowWriter):
-    """
-    Writes the kernel of one pass, whose rows are shared by programs.
-
-    It begins by combining what the programs of earlier passes found. The kernel after the last
-    pass writes what is known then.
-    """
-
-    def __init__(
-        self, form: RowForm, tiling: Tiling, partials: Sequence[tuple[str, int]], number: int
-    ):
-        super().__init__(form, tiling, f"pass_{number + 1}_kernel", partials)
-        self.number = number
-        self.slots_taken = 0
-        self.in_splits = ""
-
-    def write(self) -> tuple[DeviceKernel, tuple[int, ...]]:
-        phases, number = self.rows_form.phases, self.number
-        self.begin()
-        if number:
-            self._begin_combining()
-        for phase in phases[:number]:
-            for reduction in phase.reductions:
-                self.values[reduction.result] = self.result_of(reduction, self._combined(reduction))
-            self.evaluate(phase.row)
-        if number:
-            self._store_rows_once(phases[number - 1], number == len(phases))
-        if number < len(phases):
-            self._share(phases[number])
-        warps = self.tiling.warps if number < len(phases) else LAST_WARPS
-        return self.finish((("num_warps", warps),))
-
-    def _begin_combining(self) -> None:
-        """The programs that shared a row, as columns of a block."""
-        splits = self.tiling.splits
-        self.line(f"split = tl.arange(0, {power_of_two(splits)})[None, :]")
-        if splits != power_of_two(splits):
-            self.in_splits = self.let("in_splits", f"split < {splits}")
-
-    def _share(self, phase: Phase) -> None:
-        """The pass over the columns that are this program's."""
-        share, columns = self.tiling.share, self.rows_form.columns
-        first = self.let("first", f"{self.program(1)} * {share}")
-        last = self.let("last", f"tl.minimum({first} + {share}, {columns})")
-        found = self.loop(phase, first, last)
-        at = Access(f"r * {self.tiling.splits} + {self.program(1)}", self.rows.mask)
-        for names in found:
-            for name in names:
-                self._store_partial(at, name)
-        if not phase.reductions:
-            self.evaluate(phase.row)
-            self._store_rows_once(phase, False)
-
-    def _store_partial(self, at: Access, name: str) -> None:
-        slot = self._next_partial()
-        dtype = dtypes.BY_NAME[self.slots[slot].dtype]
-        text = f"{name}.to(tl.int64)" if dtype.name == INDEX else name
-        self.store(slot, at, Term(text, dtype))
-
-    def _next_partial(self) -> int:
-        self.slots_taken += 1
-        return self.temporary_slot(self.slots_taken - 1)
-
-    def _store_rows_once(self, phase: Phase, is_alone: bool) -> None:
-        """Results of rows, written by one of the programs that share a row."""
-        if not phase.row_stores:
-            return
-        if is_alone:
-            self.store_rows(phase)
-            return
-        with self.block("if tl.program_id(1) == 0:"):
-            self.store_rows(phase)
-
-    def _combined(self, reduction: Reduction) -> tuple[str, ...]:
-        """What the programs that shared a row found, combined."""
-        inside = self.in_splits
-        at = Access(f"r * {self.tiling.splits} + split", conjunction([self.rows.mask, inside]))
-        blocks: list[str] = []
-        for index in range(1 + reduction.is_argument):
-            slot = self._next_partial()
-            dtype = dtypes.BY_NAME[self.slots[slot].dtype]
-            term = self.load(slot, at, dtype, "partial")
-            if inside:
-                neutral = np.iinfo(np.int64).max if index else _identity(self.rows_form, reduction)
-                text = LANGUAGE.literal(np.array(neutral, dtype.numpy), term.register)
-                term = self.code.let(f"tl.where({inside}, {term.text}, {text})", dtype, "partial")
-            blocks.append(term.text)
-        return self.reduced(reduction, blocks)
+def _numbers(part: Part) -> list[int]:
+    return [number for number in (part.values, part.places) if number is not None]
 
 
 INDEX = "i64"
