@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -117,6 +118,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "run only the arms that are forced, or the first: what cannot be had is an error",
     },
+    "--record": {"metavar": "FILE.json", "help": "write the arms that were taken"},
+    "--replay": {"metavar": "FILE.json", "help": "take the arms that --record wrote"},
     "--calibrate": {
         "action": "store_true",
         "help": "time every arm first, into the store that --measurements FILE.db names",
@@ -213,7 +216,8 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     session = Session(
         options.devices,
         emulate=options.emulate,
-        force=_forced(options.force),
+        force=_forced(options.force) or None,
+        replay=options.replay,
         forbid=_forbidden(options.forbid),
         strict=options.strict,
         threads=options.threads,
@@ -241,6 +245,9 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     named = dict(zip((port.name for port in signature.outputs), results, strict=True))
     if options.out is not None:
         save_arrays(options.out, named)
+    if options.record is not None:
+        route = json.dumps(executable.route(), indent=2) + "\n"
+        Path(options.record).write_text(route, encoding="utf-8")
     report = [*str(executable.report()).splitlines(), ""] if options.report else []
     return chain(note, _state_lines(signature, options.repeat), report, _result_lines(named))
 

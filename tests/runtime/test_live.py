@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -348,6 +349,34 @@ def test_forbidden_and_unknown() -> None:
         lab.compile(ONE, forbid={"d9": 0})
     with pytest.raises(DecisionError, match="all its arms are forbidden"):
         lab.compile(ONE, forbid={"d0": [0, 1]})
+
+
+def test_a_recorded_route_is_taken_again(tmp_path: Path) -> None:
+    lab = Lab()
+    lab.dials["cuda:0"].set(load=0.9)
+    lab.poll()
+    exe = lab.compile(ONE)
+    check(exe)
+    recorded = exe.route()
+    assert recorded == {"entry": "main", "decisions": {"d0": 2}, "arms": {"d0": 1}}
+    file = tmp_path / "route.json"
+    file.write_text(json.dumps(recorded))
+    for told in (recorded, file, str(file)):
+        again = Lab().compile(ONE, replay=told)
+        check(again)
+        assert arms(again) == {"d0": 1}
+    with pytest.raises(DecisionError, match="the route is of another program: main with d0"):
+        Lab("cpu,cuda:0,vulkan:0").compile(TWO, replay=recorded)
+
+
+@pytest.mark.parametrize("text", ["", "[", "[]", "{}", '{"entry": "m", "decisions": {"d0": -1}}'])
+def test_a_route_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "route.json"
+    file.write_text(text)
+    with pytest.raises(DecisionError, match="replay"):
+        Session(replay=file)
+    with pytest.raises(DecisionError, match="cannot be read"):
+        Session(replay=tmp_path / "none.json")
 
 
 # Threads.

@@ -168,6 +168,17 @@ def test_h16_an_unknown_signal_is_unknown() -> None:
     assert tiers_of(seen(cuda=ROOMY), ["cuda:0"]) != ()
 
 
+def test_h21_a_decision_reads_one_snapshot() -> None:
+    said = {"cuda:0": STARVED}
+    telemetry = Telemetry({"cuda:0": lambda: said["cuda:0"]})
+    before = telemetry.poll()
+    said["cuda:0"] = ROOMY
+    after = telemetry.poll()
+    assert route([CUDA_CPU], before) == {"d0": 1}
+    assert route([CUDA_CPU], after) == {}
+    assert before.of("cuda:0") == STARVED
+
+
 @pytest.mark.parametrize(
     ("free", "bucket"),
     [(0, 0), (1, 1), (15, 1), (16, 2), (8_000, 4), (10_000, 4), (2**28, 8), (2**64 - 1, 16)],

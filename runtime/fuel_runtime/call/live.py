@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from fuel_runtime.call.stream import Stream
 from fuel_runtime.call.walk import last_uses
 from fuel_runtime.picker.decision import Decision, Pick
 from fuel_runtime.picker.policy import Policy
+from fuel_runtime.picker.recorded import Recorded
 from fuel_runtime.picker.resolve import resolve
 from fuel_runtime.picker.routes import Fingerprint, RouteCache, devices_of, tiers_of
 from fuel_runtime.telemetry.sampler import Telemetry
@@ -55,6 +56,12 @@ class Steering:
     telemetry: Telemetry = field(default_factory=Telemetry)
     times: MeasuredTimes | None = None
     plugins: bool = True
+    replayed: Recorded | None = None
+
+    def check_replay(self, entry: str, decisions: Iterable[Decision]) -> None:
+        """Raise `DecisionError` where the route to replay is one of another program."""
+        if self.replayed is not None:
+            self.replayed.check(entry, decisions)
 
 
 @dataclass(frozen=True)

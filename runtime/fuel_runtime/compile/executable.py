@@ -142,6 +142,19 @@ class Executable(abc.ABC):
         """
         return self._movers.reported(self._report, self._live)
 
+    def route(self) -> dict[str, Any]:
+        """
+        Return the arms that a call would take now, as `Session(replay=)` reads them.
+
+        They belong to this program: `decisions` names all that it has, with their arms.
+        """
+        decisions = {branch.decision: len(branch.arms) for branch in self._report.branches}
+        if self._live is not None:
+            arms = self._live.route()
+        else:
+            arms = {b.decision: b.arm for b in self._report.branches if b.on_route}
+        return {"entry": self._signature.entry, "decisions": decisions, "arms": arms}
+
     def time_arms(
         self, args: Sequence[Any], named: Mapping[str, Any], state: State | None, repeats: int
     ) -> int:
@@ -208,6 +221,7 @@ def build(
     found = survey(function, devices)
     if found.unavailable is not None:
         raise DeviceUnavailable(f"{signature.entry} cannot run: {found.unavailable}")
+    steering.check_replay(signature.entry, found.decisions.values())
     choices = choose(found, steering.policy)
     owners = {name: devices.serving(run.target) for run, name in found.runs.items()}
     lowered = {name: owners[name].lower(run, name) for run, name in found.runs.items()}

@@ -17,6 +17,7 @@ from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import Program, load_program, make_context
 from fuel_dialect.errors import (
     ArgumentError,
+    DecisionError,
     DTypeError,
     OutOfMemory,
     ProgramError,
@@ -37,6 +38,7 @@ from fuel_runtime.measurements import (
     is_store,
 )
 from fuel_runtime.picker.policy import Policy
+from fuel_runtime.picker.recorded import Recorded
 from fuel_runtime.telemetry.providers import providers_of
 from fuel_runtime.telemetry.sampler import Provider, Telemetry
 
@@ -76,9 +78,10 @@ class Session:
     Which arm of a decision runs is decided while a program runs, by what the devices say of
     themselves (`telemetry`: True, False, or functions by the name of a device). `forbid` names arms
     that never run. With `strict` only the arm that is forced, or the first, ever runs; without it
-    an arm whose device fails is left for another. A store of measured times (`measurements` that
-    ends in `.db`) is read, and written by `calibrate` and by a sample of calls. `explore` is the
-    largest share of calls that try an arm nobody has measured.
+    an arm whose device fails is left for another. `replay` takes the arms that `Executable.route()`
+    gave, or a JSON file of them, for the same program. A store of measured times (`measurements`
+    that ends in `.db`) is read, and written by `calibrate` and by a sample of calls. `explore` is
+    the largest share of calls that try an arm nobody has measured.
 
     Raises `UnknownDevice`, `DeviceUnavailable`, `ArgumentError`, or `FuelPassError` for a topology
     that is none.
@@ -92,6 +95,7 @@ class Session:
         force: Mapping[str, int] | None = None,
         forbid: Mapping[str, int | Collection[int]] | None = None,
         strict: bool = False,
+        replay: Mapping[str, Any] | str | PathLike[str] | None = None,
         explore: float = 0.0,
         telemetry: Telemetry | Mapping[str, Provider] | bool = True,
         threads: int | None = None,
@@ -127,9 +131,13 @@ class Session:
         elif isinstance(measurements, PathLike):
             options["measurements"] = os.fspath(measurements)
         self._devices = _opened(devices, emulate, threads)
-        policy = Policy.of(force, forbid, strict, explore)
+        replayed = None if replay is None else Recorded.of(replay)
+        if replayed is not None and force is not None:
+            raise DecisionError("session: give replay or force, not both")
+        forced = force if replayed is None else replayed.arms
+        policy = Policy.of(forced, forbid, strict, explore)
         self._telemetry = _telemetry_of(telemetry, self._devices)
-        self._steering = Steering(policy, self._telemetry, times, plugins)
+        self._steering = Steering(policy, self._telemetry, times, plugins, replayed)
         self._planning = Planning(
             planned_for(topology, self._devices), options, topology is not None
         )
