@@ -8,6 +8,7 @@ program that is called again and again gets the same memory each time, so that i
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from heapq import heappop, heappush
 from itertools import count
@@ -49,17 +50,24 @@ class Memory:
 class Lease:
     """The use of some memory; it goes back to its pool with the last reference to this."""
 
-    __slots__ = ("__weakref__", "_returned", "memory", "number")
+    __slots__ = ("__weakref__", "memory", "number")
 
-    def __init__(self, memory: Memory, returned: deque[Memory]):
+    def __init__(self, memory: Memory):
         self.memory = memory
         self.number = memory.number
-        self._returned = returned
 
-    def __del__(self) -> None:
-        # Appending is atomic and takes no lock: this may run anywhere, also in a collection that
-        # starts while the same thread holds the lock of the device.
-        self._returned.append(self.memory)
+
+class End(weakref.ref[Lease]):
+    """
+    Tells a pool that a lease has ended.
+
+    What is called then is the `append` of a deque: it takes no lock, though a collection may start
+    while the same thread holds that of the device, and no interrupt can come between.
+    """
+
+    __slots__ = ("memory",)
+
+    memory: Memory
 
 
 class Pool:
@@ -68,7 +76,8 @@ class Pool:
     def __init__(self, driver: Driver):
         self._driver = driver
         self._idle: dict[int, list[Memory]] = {}
-        self._returned: deque[Memory] = deque()
+        self._returned: deque[End] = deque()
+        self._lent: dict[int, End] = {}
 
     @property
     def idle_bytes(self) -> int:
@@ -81,17 +90,33 @@ class Pool:
         if self._returned:
             self.collect()
         idle = self._idle.get(size)
-        return Lease(heappop(idle), self._returned) if idle else None
+        if not idle:
+            return None
+        lease = self._lease(idle[0])
+        heappop(idle)
+        return lease
 
     def allocate(self, size: int) -> Lease:
-        """New memory of a size class. Raises `OutOfMemory`."""
-        return Lease(Memory(self._driver.allocate(size), size), self._returned)
+        """Returns new memory of a size class. Raises `OutOfMemory`."""
+        return self._lease(Memory(self._driver.allocate(size), size))
+
+    def _lease(self, memory: Memory) -> Lease:
+        lease = Lease(memory)
+        end = End(lease, self._returned.append)
+        end.memory = memory
+        self._lent[id(end)] = end
+        return lease
 
     def collect(self) -> None:
-        """Take in what came back."""
+        """Takes in what came back."""
         while self._returned:
-            memory = self._returned.popleft()
-            heappush(self._idle.setdefault(memory.bytes, []), memory)
+            end = self._returned[0]
+            if id(end) in self._lent:
+                idle = self._idle.setdefault(end.memory.bytes, [])
+                if end.memory not in idle:  # after an interrupt it may be there already
+                    heappush(idle, end.memory)
+                del self._lent[id(end)]
+            self._returned.popleft()
 
     def trim(self) -> None:
         """Give idle memory back to the device; nothing recorded may use it."""
