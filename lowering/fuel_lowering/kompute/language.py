@@ -43,6 +43,22 @@ RESERVED = frozenset(
 )
 """Words that are no names: of the language, of functions that are called, and our own."""
 
+KEYWORD = re.compile(
+    r"""
+    [biudhf]?vec[234] | [dhf]?mat[234](x[234])?
+    | [iu]?(image|sampler|texture|subpassInput)
+      (1D|2D|3D|Cube|2DRect|3DRect|Buffer|2DMS|MS)?(Array)?(Shadow)?
+    | active | asm | atomic_uint | class | common | demote | enum | filter | fixed | goto
+    | partition | resource | superp | template | this | typedef | union | half
+    | [a-z]*(coherent|noncoherent|nonprivate)
+    | \w*(EXT|NV|KHR|NVX|ARM)
+    | (int|uint|float)(8|16|32|64)_t | [iuf](8|16|32|64)(vec[234]|mat[234](x[234])?)
+    """,
+    re.VERBOSE,
+)
+"""The further words that GLSL keeps, as a pattern: of types and of extensions."""
+
+
 _DEFINITION = re.compile(r"^(?:precise )?\w+ (\w+)\(", re.MULTILINE)
 
 

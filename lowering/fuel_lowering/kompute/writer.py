@@ -23,8 +23,9 @@ from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_lowering.kernels.form import Form
-from fuel_lowering.kompute.language import RESERVED, TYPES, VECTORS, ZERO, GlslLanguage
+from fuel_lowering.kompute.language import KEYWORD, RESERVED, TYPES, VECTORS, ZERO, GlslLanguage
 from fuel_lowering.kompute.tuning import MOST_GROUPS
+from fuel_lowering.names import LONGEST_STEM
 from fuel_lowering.runs.emitter import CHECK, OFFSET, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel, Parameter
 from fuel_lowering.scalars.rules import REGISTERS, Code, Term, evaluate
@@ -114,11 +115,17 @@ def _divided(place: str) -> str:
 
 
 class GlslCode(Code):
-    """Names without what GLSL keeps for itself: two underscores, and what begins with `gl_`."""
+    """Makes names without what GLSL keeps for itself: keywords, `gl_`, and two underscores."""
 
     def fresh(self, hint: str | None = None) -> str:
-        stem = re.sub(r"[\W_]+", "_", hint or self.hint).strip("_")
-        return super().fresh(f"v_{stem}" if stem.startswith("gl_") else stem or "t")
+        text = re.sub(r"[\W_]+", "_", hint or self.hint, flags=re.ASCII).strip("_")
+        text = f"v_{text}" if f"{text}_".startswith("gl_") else text or "t"
+        return super().fresh(text[:LONGEST_STEM].rstrip("_"))
+
+    def is_free(self, name: str) -> bool:
+        """Returns True if a name, and the names that a buffer derives from it, are free."""
+        derived = (name, f"{OFFSET}{name}", f"{name}_buffer")
+        return self.taken.isdisjoint(derived) and not KEYWORD.fullmatch(name)
 
 
 @dataclass(eq=False)
@@ -135,7 +142,7 @@ class Shader:
 
     def __post_init__(self) -> None:
         self.code = GlslCode(LANGUAGE, taken=set(RESERVED))
-        self.code.taken |= set(LANGUAGE.HELPERS)
+        self.code.taken |= {*LANGUAGE.HELPERS, ZERO, ZERO_BITS, CHECK, "Scalars", "first", "last"}
         self.name = self.code.fresh(self.name or self.form.name)
 
     # Buffers.

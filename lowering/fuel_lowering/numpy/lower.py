@@ -15,6 +15,7 @@ from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.traits import Leaf
+from fuel_lowering.names import printable
 from fuel_lowering.numpy.builder import Builder, Rows
 from fuel_lowering.numpy.emit import rules
 from fuel_lowering.numpy.phases import write_phases, write_rows
@@ -104,7 +105,7 @@ class _Run:
         writer = self.writer
         self.kernels += 1
         writer.clock += 1
-        for line in textwrap.wrap(_title(kernel), 92):
+        for line in textwrap.wrap(printable(_title(kernel)), 92):
             writer.line(f"# {line}")
         inner: dict[SSAValue, Ref] = {
             argument: self.values[operand]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuel_dialect import dtypes
+from fuel_lowering.names import stem
 
 NUMPY_FUNCTIONS = frozenset(
     name for name, value in vars(np).items() if callable(value) and name.isidentifier()
@@ -35,20 +36,19 @@ class Names:
 
     def fresh(self, hint: str | None, default: str = "v") -> str:
         """A name like `hint` that nothing has yet."""
-        stem = identifier(hint, default)
+        first = identifier(hint, default)
         while True:
-            count = self._taken.get(stem, 0)
-            self._taken[stem] = count + 1
-            name = f"{stem}_{count}" if count or stem in RESERVED else stem
-            if name not in RESERVED and (name == stem or name not in self._taken):
+            count = self._taken.get(first, 0)
+            self._taken[first] = count + 1
+            name = f"{first}_{count}" if count or first in RESERVED else first
+            if name not in RESERVED and (name == first or name not in self._taken):
                 self._taken.setdefault(name, 1)
                 return name
 
 
 def identifier(hint: str | None, default: str = "v") -> str:
     """`hint` as a Python name; `default` where there is none, a prefix where it needs one."""
-    text = re.sub(r"\W", "_", hint or default, flags=re.ASCII)
-    return text if not text[0].isdigit() else f"{default}{text}"
+    return stem(hint, default)
 
 
 def words(line: str) -> set[str]:

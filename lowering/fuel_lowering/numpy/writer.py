@@ -259,7 +259,7 @@ def wrapped(head: str, names: Sequence[str], tail: str = "") -> list[str]:
     line = f"{head}{bundle(names)}{tail}"
     if len(line) <= WIDTH:
         return [line]
-    inner = textwrap.wrap(f"{', '.join(names)},", WIDTH - len(INDENT))
+    inner = textwrap.wrap(f"{', '.join(names)},", WIDTH - len(INDENT), break_long_words=False)
     return [f"{head}(", *(INDENT + text for text in inner), f"){tail}"]
 
 

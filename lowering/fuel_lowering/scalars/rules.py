@@ -27,6 +27,7 @@ from fuel_dialect.ops import comparison
 from fuel_dialect.ops import elementwise as ops
 from fuel_dialect.ops.base import FuelOp, int_value, tensor_type
 from fuel_dialect.reference.precision import scalar
+from fuel_lowering.names import stem
 from fuel_lowering.numpy.special import (
     ERF_ABOVE,
     ERF_BELOW,
@@ -133,14 +134,17 @@ class Code:
 
     def fresh(self, hint: str | None = None) -> str:
         """A name that nothing has yet."""
-        stem = re.sub(r"\W", "_", hint or self.hint) or "t"
-        stem = f"v{stem}" if stem[0].isdigit() else stem
-        name, number = stem, 1
-        while name in self.taken:
+        first = stem(hint or self.hint, "v")
+        name, number = first, 1
+        while not self.is_free(name):
             number += 1
-            name = f"{stem}_{number}"
+            name = f"{first}_{number}"
         self.taken.add(name)
         return name
+
+    def is_free(self, name: str) -> bool:
+        """Returns True if nothing has a name yet, and the language keeps it for nothing."""
+        return name not in self.taken
 
     def let(self, text: str, dtype: DType, hint: str | None = None) -> Term:
         """A line that names what a text computes."""

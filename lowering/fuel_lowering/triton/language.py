@@ -149,7 +149,16 @@ class TritonLanguage(Language):
 LANGUAGE = TritonLanguage()
 
 RESERVED = frozenset(
-    {*keyword.kwlist, "tl", "triton", "libdevice", "range", "float", *TritonLanguage.HELPERS}
+    {
+        *keyword.kwlist,
+        "__debug__",
+        "tl",
+        "triton",
+        "libdevice",
+        "range",
+        "float",
+        *TritonLanguage.HELPERS,
+    }
 )
 """Names that no variable may have."""
 

@@ -242,9 +242,15 @@ class MatmulWriter(KernelWriter):
         return name
 
     def _fills(self, load: Load, shape: tuple[int, int]) -> bool:
-        """Whether what is loaded has the shape of the tile: both axes are stepped along."""
-        axes = zip(load.layout.strides[-2:], load.layout.shape[-2:], shape, strict=True)
-        return all(side == 1 or (stride and extent > 1) for stride, extent, side in axes)
+        """
+        Returns True if what is loaded has the shape of the tile: a block, and no axis repeats.
+
+        Where the load steps along neither axis it is a scalar, even for a tile of one element.
+        """
+        layout = load.layout
+        axes = zip(layout.strides[-2:], layout.shape[-2:], strict=True)
+        steps = [bool(stride) and extent > 1 for stride, extent in axes]
+        return any(steps) and all(s or side == 1 for s, side in zip(steps, shape, strict=True))
 
     def _multiplied(self, lhs: str, rhs: str) -> str:
         if self.kind == "integer":

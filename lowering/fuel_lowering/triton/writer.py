@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from textwrap import fill, wrap
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from fuel_dialect.traits import Elementwise
 from fuel_lowering.kernels.form import Form
 from fuel_lowering.kernels.indexing import address, coordinates, merged
 from fuel_lowering.kernels.map import MapForm
+from fuel_lowering.names import printable, stem
 from fuel_lowering.runs.emitter import CHECK
 from fuel_lowering.runs.launches import DeviceKernel, Parameter
 from fuel_lowering.scalars.rules import Code, Term, evaluate
@@ -285,12 +286,11 @@ def sum_of(pointer: str, offset: str) -> str:
 
 def identifier(name: str) -> str:
     """A name as one of Python."""
-    text = re.sub(r"\W", "_", name) or "fuel"
-    return f"_{text}" if text[0].isdigit() else text
+    return stem(name, "fuel")
 
 
 def comment(text: str) -> str:
-    lines = wrap(text, WIDTH, initial_indent="# ", subsequent_indent="#     ")
+    lines = wrap(printable(text), WIDTH, initial_indent="# ", subsequent_indent="#     ")
     return "\n".join(lines)
 
 
@@ -299,7 +299,15 @@ def definition(name: str, arguments: Sequence[str]) -> str:
     text = f"def {name}({', '.join(arguments)}):"
     if len(text) <= WIDTH:
         return text
-    inside = fill(", ".join(arguments), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+    inside = "\n".join(
+        wrap(
+            ", ".join(arguments),
+            WIDTH,
+            initial_indent=INDENT,
+            subsequent_indent=INDENT,
+            break_long_words=False,
+        )
+    )
     return f"def {name}(\n{inside}\n):"
 
 
