@@ -249,6 +249,10 @@ class ConstOp(LeafOp):
 
     traits = traits_def(ConstantLike())
 
+    def error_factor(self) -> int:
+        """Returns how many times the error that a target states for the op it may be off."""
+        return 1
+
     @classmethod
     def infer(
         cls,

@@ -27,7 +27,7 @@ from xdsl.traits import Commutative, Pure
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, GraphError
-from fuel_dialect.numbers import AnyNumber, check_scalar, exact_scalar
+from fuel_dialect.numbers import AnyNumber, check_scalar, exact_scalar, int_value
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
     SAME_TENSOR,
@@ -403,6 +403,10 @@ class PowiOp(UnaryOp):
     WEIGHT: ClassVar[int] = 4
 
     exponent = prop_def(IntegerAttr.constr(EqAttrConstraint(i32) | EqAttrConstraint(i64)))
+
+    def error_factor(self) -> int:
+        """Each factor brings an error of its own."""
+        return max(1, abs(int_value(self.exponent)))
 
 
 @irdl_op_definition

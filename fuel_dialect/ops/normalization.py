@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import FloatAttr, f64
+from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -25,7 +25,7 @@ from xdsl.traits import Pure
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ShapeError
-from fuel_dialect.ops.base import SAME_TENSOR, FuelOp, Properties, require_dtype
+from fuel_dialect.ops.base import SAME_TENSOR, ConstOp, FuelOp, Properties, require_dtype
 from fuel_dialect.ops.elementwise import (
     AddScalarOp,
     CastOp,
@@ -33,7 +33,6 @@ from fuel_dialect.ops.elementwise import (
     ExpOp,
     LogOp,
     MulOp,
-    MulScalarOp,
     RsqrtOp,
     SqrOp,
     SubOp,
@@ -121,8 +120,12 @@ class _Rows:
         return self.insert(ReduceSumToOp.make(x, declared=[self.column]))
 
     def mean(self, x: SSAValue) -> SSAValue:
-        scale = FloatAttr(1 / self.columns, f64)
-        return self.insert(MulScalarOp.make(self.sum(x), scalar=scale))
+        columns = self.insert(ConstOp.splat_of(self.columns, self.column))
+        return self.insert(DivOp.make(self.sum(x), columns))
+
+    def centred(self, x: SSAValue) -> SSAValue:
+        """Each row minus its mean."""
+        return self.insert(SubOp.make(x, self.spread(self.mean(x))))
 
     def spread(self, column: SSAValue) -> SSAValue:
         """A column repeated along each row."""
@@ -184,8 +187,11 @@ class LayerNormLastDimOp(NormLastDimOp):
     WEIGHT: ClassVar[int] = 6
 
     def decompose_rows(self, rows: _Rows, x: SSAValue) -> SSAValue:
-        centred = rows.insert(SubOp.make(x, rows.spread(rows.mean(x))))
-        return self._normalize(rows, centred)
+        """
+        Centres twice: a mean that is large beside the differences is rounded as a large number is,
+        and what is left of it has a mean that is not.
+        """
+        return self._normalize(rows, rows.centred(rows.centred(x)))
 
 
 @irdl_op_definition

@@ -35,6 +35,12 @@ def _unary_f64(function: Callable[[Any], Any], x: Array) -> Array:
         return narrow(np.vectorize(function, otypes=[np.float64])(x.astype(np.float64)), x.dtype)
 
 
+def _in_f64(function: Callable[[Array], Any], x: Array) -> Array:
+    """`function` of the operand as f64, without warnings, in the dtype of the operand."""
+    with np.errstate(all="ignore"):
+        return narrow(function(x.astype(np.float64)), x.dtype)
+
+
 def add(a: Array, b: Array) -> Array:
     return _binary(np.add, a, b)
 
@@ -60,12 +66,18 @@ def _truncating_div(a: Array, b: Array) -> Array:
 
 
 def pow(a: Array, b: Array) -> Array:
-    return _binary(np.power, a, b)
+    return _binary(_ieee_power, a, b)
+
+
+def _ieee_power(a: Array, b: Array) -> Array:
+    """IEEE's pow. NumPy takes the square root where the exponent is one 0.5: -0 and NaN there."""
+    root = np.where(np.isneginf(a), np.inf, np.where(a == 0, 0, np.power(a, b))).astype(a.dtype)
+    return np.where(b == 0.5, root, np.power(a, b))
 
 
 def rem(a: Array, b: Array) -> Array:
     if is_float(a.dtype):
-        return _binary(lambda a, b: a - np.floor(a / b) * b, a, b)
+        return _binary(np.remainder, a, b)
     divisor = np.where((b == 0) | (b == -1), 1, b).astype(b.dtype)
     return _binary(np.remainder, a, divisor)
 
@@ -147,7 +159,7 @@ def tanh(x: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    return _unary(_sigmoid, x)
+    return _in_f64(_sigmoid, x)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -156,7 +168,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def silu(x: Array) -> Array:
-    return _unary(lambda x: x * _sigmoid(x), x)
+    return _in_f64(lambda x: x * _sigmoid(x), x)
 
 
 def erf(x: Array) -> Array:
@@ -168,8 +180,9 @@ def gelu(x: Array) -> Array:
 
 
 def gelu_tanh(x: Array) -> Array:
+    """0.5 x (1 + tanh(u)) is x sigmoid(2 u), in which nothing cancels."""
     c, k = math.sqrt(2 / math.pi), 0.044715
-    return _unary(lambda x: 0.5 * x * (1 + np.tanh(c * (x + k * x * x * x))), x)
+    return _in_f64(lambda x: x * _sigmoid(2 * c * (x + k * x * x * x)), x)
 
 
 def add_scalar(x: Array, *, scalar: float) -> Array:

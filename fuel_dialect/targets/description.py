@@ -29,6 +29,15 @@ Rewrite = Literal["scans", "factors", "rows", "vectors"]
 """What `fuel-legalize-kernels` may do to the kernels of a target before code is made of them."""
 
 
+class OpError(NamedTuple):
+    """The error of one elementwise op on one element type, in units in the last place."""
+
+    op: str
+    """Its mnemonic."""
+    dtype: str
+    ulps: int
+
+
 @dataclass(frozen=True)
 class KernelSource:
     """One way in which a target makes kernels: what it serves, promises and costs."""
@@ -59,11 +68,19 @@ class KernelSource:
     fallback: bool = False
     """Whether it is for `deterministic` alone: never cheaper, but bit-stable where no other is."""
     ulps: int = 4
-    """How many units in the last place elementwise ops may be off, transcendentals too."""
+    """How many units in the last place an elementwise op may be off, unless `errors` says more."""
+    errors: tuple[OpError, ...] = ()
+    """The elementwise ops that may be off by more than `ulps`, as sampled over their range."""
     rate: float = 1.0
     """The share of the target's rates that its kernels reach."""
     revision: str = "1"
     """Of the code that makes the kernels; to be changed with it, so that old times are not used."""
+
+    def ulps_of(self, op: str, dtype: str) -> int:
+        """Returns how many units in the last place an op on an element type may be off."""
+        return max(
+            (e.ulps for e in self.errors if (e.op, e.dtype) == (op, dtype)), default=self.ulps
+        )
 
     @property
     def identity(self) -> str:

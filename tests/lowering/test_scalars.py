@@ -19,6 +19,8 @@ LANGUAGES = {
 def test_a_language_writes_every_primitive_of_the_registers_that_it_has(name: str):
     language, types = LANGUAGES[name]
     missing = {f"to_{register}" for register in REGISTERS.values() if register not in types}
+    if "f64" not in types:
+        missing.add("erfc")
     written = {key.partition(".")[0] for key in language.PRIMITIVES}
     assert written == PRIMITIVES - missing
 

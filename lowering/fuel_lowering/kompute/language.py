@@ -111,6 +111,7 @@ class GlslLanguage(Language):
         "tanh": "fuel_tanh({0})",
         "erf": "fuel_erf({0})",
         "pow": "fuel_pow({0}, {1})",
+        "fmod": "fuel_fmod({0}, {1})",
         "floor": "floor({0})",
         "ceil": "ceil({0})",
         "rint": "roundEven({0})",

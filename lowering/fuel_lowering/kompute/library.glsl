@@ -135,6 +135,28 @@ precise float fuel_pow(precise float x, precise float y) {
   return y == 0.0 || floatBitsToUint(x) == 0x3f800000u ? 1.0 : m;
 }
 
+precise float fuel_fmod(precise float x, precise float y) {
+  uint a = floatBitsToUint(x) & 0x7fffffffu, b = floatBitsToUint(y) & 0x7fffffffu;
+  uint sign = floatBitsToUint(x) & 0x80000000u;
+  if (a >= 0x7f800000u || b > 0x7f800000u || b == 0u) return uintBitsToFloat(0x7fc00000u);
+  if (a < b) return x;
+  uint ma = a >= 0x800000u ? (a & 0x7fffffu) | 0x800000u : a;
+  uint mb = b >= 0x800000u ? (b & 0x7fffffu) | 0x800000u : b;
+  int ea = max(int(a >> 23), 1), eb = max(int(b >> 23), 1);
+  int up = 23 - findMSB(mb);
+  mb <<= up;
+  eb -= up;
+  int left = ea - eb;
+  for (; left >= 8; left -= 8) ma = (ma % mb) << 8;
+  ma = ((ma % mb) << left) % mb;
+  if (ma == 0u) return uintBitsToFloat(sign);
+  up = 23 - findMSB(ma);
+  ma <<= up;
+  eb -= up;
+  uint result = eb > 0 ? (uint(eb) << 23) | (ma & 0x7fffffu) : ma >> uint(1 - eb);
+  return uintBitsToFloat(sign | result);
+}
+
 float fuel_bf16(uint word, uint i) { return uintBitsToFloat((word >> ((i & 1u) * 16u)) << 16); }
 
 vec4 fuel_bf16_4(uvec2 words) {

@@ -36,6 +36,7 @@ ERF = _helper("erf({0}, {y}, {t0}, {t1}, {t2})", Temp("f8"), Temp("f8"), Temp("f
 ERF64 = _helper("erf64({0}, {y})")
 GELU = _helper("gelu({0}, {y}, {t0}, {t1})", Temp(), Temp())
 GELU64 = _helper("gelu64({0}, {y})")
+POWER = _helper("power({0}, {1}, {y})")
 CONVERT = Recipe(("copyto({y}, support.convert({0}, {y}.dtype))",), "element")
 GREATER = Recipe(("greater({0}, {1}, {y})",), "element")
 
@@ -81,12 +82,8 @@ def _truncating_divide(b: Builder, lhs: Ref, rhs: Ref) -> Ref:
     return b.step(DIVIDE, lhs, rhs)
 
 
-def _rem(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
-    lhs, rhs = xs
-    if not is_float(lhs.dtype):
-        return b.call("remainder", lhs, rhs)
-    quotient = b.call("floor", b.call("divide", lhs, rhs))
-    return b.call("subtract", lhs, b.call("multiply", quotient, rhs))
+def _pow(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
+    return b.step(POWER, *xs) if is_float(xs[0].dtype) else b.call("power", *xs)
 
 
 def _relu(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
@@ -108,7 +105,17 @@ def _sigmoid(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
 
 
 def _silu(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
-    return b.call("multiply", _sigmoid(b, op, xs), xs[0])
+    return _gated(b, xs[0], b.call("multiply", xs[0], 0.5))
+
+
+def _gated(b: Builder, x: Ref, half: Ref) -> Ref:
+    """
+    x sigmoid(2 half), as x h / (1 + h^2) h with h = exp(half): the tail of negative x is rounded
+    once, at the end, where it is too small to be normal.
+    """
+    h = b.call("exp", b.call("minimum", half, SIGMOID_LIMIT / 2))
+    ratio = b.call("divide", h, b.call("add", b.call("square", h), 1))
+    return b.call("multiply", b.call("multiply", ratio, x), h)
 
 
 def _erf(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
@@ -123,8 +130,7 @@ def _gelu_tanh(b: Builder, op: Any, xs: Sequence[Ref]) -> Ref:
     (x,) = xs
     c = sqrt(2 / pi)
     slope = b.call("add", b.call("multiply", b.call("square", x), c * 0.044715), c)
-    t = b.call("tanh", b.call("multiply", slope, x))
-    return b.call("multiply", b.call("multiply", b.call("add", t, 1), 0.5), x)
+    return _gated(b, x, b.call("multiply", slope, x))
 
 
 def _powi(b: Builder, op: ops.PowiOp, xs: Sequence[Ref]) -> Ref:
@@ -214,7 +220,7 @@ UFUNCS: dict[type[Operation], str] = {
     ops.AddOp: "add",
     ops.SubOp: "subtract",
     ops.MulOp: "multiply",
-    ops.PowOp: "power",
+    ops.RemOp: "remainder",
     ops.MaximumOp: "maximum",
     ops.MinimumOp: "minimum",
     ops.NegOp: "negative",
@@ -247,7 +253,7 @@ COMPARISONS: dict[type[Operation], str] = {
 
 COMPOSED: dict[type[Operation], Wide] = {
     ops.DivOp: _div,
-    ops.RemOp: _rem,
+    ops.PowOp: _pow,
     ops.ReluOp: _relu,
     ops.StepOp: _step,
     ops.RsqrtOp: _rsqrt,

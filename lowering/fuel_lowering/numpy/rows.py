@@ -212,7 +212,11 @@ def _rms_norm(b: Builder, op: normalization.NormLastDimOp, x: Ref) -> Ref:
 
 
 def _layer_norm(b: Builder, op: normalization.NormLastDimOp, x: Ref) -> Ref:
-    return _rms_norm(b, op, b.call("subtract", x, _mean(b, x)))
+    return _rms_norm(b, op, _centred(b, _centred(b, x)))
+
+
+def _centred(b: Builder, x: Ref) -> Ref:
+    return b.call("subtract", x, _mean(b, x))
 
 
 RULES: dict[type[Operation], Rule] = {

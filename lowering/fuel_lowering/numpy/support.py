@@ -109,6 +109,20 @@ def truncating_divide(a: Array, b: Array, out: Array, t: Array, mask: Array) -> 
     np.add(out, mask, out)
 
 
+def power(x: Array, exponent: Array, out: Array) -> None:
+    """
+    IEEE's pow; `out` shares no memory with the operands.
+
+    NumPy takes the square root where its loop meets the same 0.5 again and again: -0 and NaN for
+    -0 and -inf, which have 0 and inf.
+    """
+    np.power(x, exponent, out)
+    is_root = np.equal(exponent, 0.5)
+    if is_root.any() and (is_root.ndim < out.ndim or 0 in np.asarray(exponent).strides):
+        np.copyto(out, out.dtype.type(np.inf), where=is_root & np.isneginf(x))
+        np.copyto(out, out.dtype.type(0), where=is_root & np.equal(x, 0))
+
+
 def saturate(x: Array, out: Array, t: Array, mask: Array) -> None:
     """Float to integer: truncates, saturates, NaN gives 0. `t` is f64."""
     limits = np.iinfo(out.dtype)

@@ -71,8 +71,8 @@ class Term:
 
 PRIMITIVES = frozenset(
     "add sub mul div idiv neg abs maximum minimum eq ne lt le gt ge and or not select isnan "
-    "sqrt exp log sin cos tanh erf pow floor ceil rint round_bf16 round_f16 bits from_bits "
-    "shl shr band bor to_i32 to_i64 to_ui32 to_f32 to_f64".split()
+    "sqrt exp log sin cos tanh erf erfc pow fmod floor ceil rint round_bf16 round_f16 "
+    "bits from_bits shl shr band bor to_i32 to_i64 to_ui32 to_f32 to_f64".split()
 )
 """
 What a language writes. `div` is of floats, `idiv` of integers: toward zero, never by 0, nor MIN by
@@ -277,8 +277,7 @@ def _quotient(code: Code, a: Term, b: Term) -> Term:
 def _rem(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
     a, b = xs
     if a.is_float:
-        floor = code.apply("floor", code.apply("div", a, b))
-        return code.apply("sub", a, code.apply("mul", floor, b))
+        return _float_remainder(code, a, b)
     remainder = code.apply("sub", a, code.apply("mul", _quotient(code, a, b), b))
     zero = code.number(0, b)
     if a.dtype.kind == "signed":
@@ -288,6 +287,16 @@ def _rem(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
         moves = code.apply("and", code.compare("ne", remainder, 0), differs)
         remainder = code.select(moves, code.apply("add", remainder, b), remainder)
     return code.select(code.compare("eq", b, 0), zero, remainder)
+
+
+def _float_remainder(code: Code, a: Term, b: Term) -> Term:
+    """With the sign of the divisor, a zero too; exact but for one sum."""
+    remainder = code.apply("fmod", a, b)
+    is_below = code.compare("lt", b, 0)
+    differs = code.apply("ne", code.compare("lt", remainder, 0), is_below, dtype=MASK)
+    moved = code.select(differs, code.apply("add", remainder, b), remainder)
+    zero = code.select(is_below, code.number(-0.0, b), code.number(0.0, b))
+    return code.select(code.compare("eq", remainder, 0), zero, moved)
 
 
 def _relu(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
@@ -337,7 +346,22 @@ def _sigmoid(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
 
 
 def _silu(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
-    return code.apply("mul", xs[0], _sigmoid(code, op, xs))
+    return _gated(code, xs[0], code.apply("mul", xs[0], code.number(0.5, xs[0])))
+
+
+def _gated(code: Code, x: Term, half: Term) -> Term:
+    """
+    x sigmoid(2 half), as x h / (1 + h^2) h with h = exp(half): the tail of negative x is rounded
+    once, at the end, where it is too small to be normal.
+    """
+    one = code.number(1, x)
+    h = code.apply("exp", code.apply("minimum", half, code.number(GATE_LIMIT, x)))
+    ratio = code.apply("div", h, code.apply("add", one, code.apply("mul", h, h)))
+    return code.apply("mul", code.apply("mul", ratio, x), h)
+
+
+GATE_LIMIT = 20
+"""Beyond it, the sigmoid of twice that is 1 in f64."""
 
 
 def polynomial(code: Code, x: Term, coefficients: Sequence[float]) -> Term:
@@ -370,8 +394,8 @@ def _gelu(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
     (x,) = xs
     half, one = code.number(0.5, x), code.number(1, x)
     if x.register == "f64":
-        erf = code.apply("erf", code.apply("mul", x, code.number(sqrt(0.5), x)))
-        return code.apply("mul", code.apply("mul", half, x), code.apply("add", one, erf))
+        tail = code.apply("erfc", code.apply("mul", x, code.number(-sqrt(0.5), x)))
+        return code.apply("mul", code.apply("mul", half, x), tail)
     z = code.apply("minimum", code.apply("abs", x), code.number(TAIL_LIMIT, x))
     ratio = code.apply("div", polynomial(code, z, TAIL_ABOVE), polynomial(code, z, TAIL_BELOW))
     power = code.apply("mul", code.apply("mul", z, z), code.number(-0.5, x))
@@ -384,9 +408,7 @@ def _gelu_tanh(code: Code, op: Operation, xs: Sequence[Term]) -> Term:
     (x,) = xs
     cube = code.apply("mul", code.apply("mul", x, x), x)
     inner = code.apply("add", x, code.apply("mul", code.number(0.044715, x), cube))
-    t = code.apply("tanh", code.apply("mul", code.number(sqrt(2 / pi), x), inner))
-    half = code.apply("mul", code.number(0.5, x), x)
-    return code.apply("mul", half, code.apply("add", code.number(1, x), t))
+    return _gated(code, x, code.apply("mul", code.number(sqrt(2 / pi), x), inner))
 
 
 def _powi(code: Code, op: ops.PowiOp, xs: Sequence[Term]) -> Term:

@@ -158,9 +158,14 @@ def _erf(values: Array) -> Array:
     return np.vectorize(math.erf, otypes=[values.dtype])(values)
 
 
+def _erfc(values: Array) -> Array:
+    return np.vectorize(math.erfc, otypes=[values.dtype])(values)
+
+
 _LIBRARY: Mapping[str, Callable[..., Array]] = {
     "cos": np.cos,
     "erf": _erf,
+    "erfc": _erfc,
     "exp": np.exp,
     "expm1": np.expm1,
     "fmod": np.fmod,

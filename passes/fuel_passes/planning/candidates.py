@@ -28,7 +28,7 @@ from fuel_dialect.traits import Leaf, ViewOp
 from fuel_passes.forking.calls import LIBRARY, calls_of
 from fuel_passes.legalize.legalize_kernels import legal_kernel
 from fuel_passes.legalize.strip_plan import is_planned_branch
-from fuel_passes.planning.filters import Requirement, filters_for, unstable_op
+from fuel_passes.planning.filters import Requirement, filters_for, imprecise_op, unstable_op
 from fuel_passes.planning.measurements import (
     UNTRACKED,
     MeasurementKey,
@@ -137,6 +137,7 @@ class Candidates:
         launched = self._launched(kernel, description)
         refusal = refusal_of(launched, description, source)
         refusal = refusal or next((why for f in self.filters if (why := f(source))), None)
+        refusal = refusal or imprecise_op(launched, source, self.requirement.max_ulps)
         if refusal is None and self.requirement.deterministic:
             refusal = unstable_op(kernel, source)
         if refusal is not None:

@@ -17,6 +17,7 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.base import FuelOp, tensor_type
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import KernelSource
+from fuel_dialect.traits import Elementwise
 
 _T = TypeVar("_T")
 
@@ -72,6 +73,23 @@ def unstable_op(kernel: KernelOp, source: KernelSource) -> str | None:
             return (
                 f"determinism: {source.name} gives a {op.mnemonic()} of floats other bits where "
                 "a library may use another number of threads"
+            )
+    return None
+
+
+def imprecise_op(kernel: KernelOp, source: KernelSource, most: int | None) -> str | None:
+    """Returns why an op of a kernel may be off by more than is allowed, or None if it may not."""
+    if most is None:
+        return None
+    for op in kernel.body.walk():
+        if not (isinstance(op, FuelOp) and op.has_trait(Elementwise) and _is_float(op)):
+            continue
+        dtype = dtypes.of_type(tensor_type(op.results[0])).name
+        ulps = source.ulps_of(op.mnemonic(), dtype) * op.error_factor()
+        if ulps > most:
+            return (
+                f"precision-floor: {source.name} may give a {op.mnemonic()} of {dtype} {ulps} "
+                f"units in the last place off; {most} are allowed"
             )
     return None
 
