@@ -131,6 +131,10 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
         """The op's name: `add` for `fuel.add`; whole, if another package defines the op."""
         return cls.name.removeprefix("fuel.")
 
+    def error_factor(self) -> int:
+        """Returns how many times the error that a target states for the op it may be off."""
+        return 1
+
     @classmethod
     @abc.abstractmethod
     def infer(
@@ -248,10 +252,6 @@ class ConstOp(LeafOp):
     assembly_format = "$value attr-dict `->` type($result)"
 
     traits = traits_def(ConstantLike())
-
-    def error_factor(self) -> int:
-        """Returns how many times the error that a target states for the op it may be off."""
-        return 1
 
     @classmethod
     def infer(

@@ -88,7 +88,7 @@ def test_a_function_is_no_further_off_than_its_source_states(device: str, name: 
         x = arguments(name, dtype)
         found = computed(device, lambda t: getattr(t, name)(), x)
         with mpmath.workprec(200):
-            worst = worst_ulps(found, [EXACT[name](mpmath.mpf(v)) for v in x.tolist()])
+            worst = worst_ulps(found, [EXACT[name](mpmath.mpf(v)) for v in map(float, x)])
         assert worst <= description.sources[0].ulps_of(name, NAMES[np.dtype(dtype).name])
 
 
