@@ -43,7 +43,7 @@ def test_scalar_arithmetic_is_that_of_integers(dtype: str, data: st.DataObject):
 
 
 def built(call: object, *values: int) -> list[int]:
-    """What a function of an i64 tensor gives on values."""
+    """Returns what a function of an i64 tensor gives on values."""
     g = fuel.Graph()
     x = g.input((len(values),), "i64", name="x")
     (result,) = evaluate(g.build(call(x)), np.array(values, np.int64))  # pyright: ignore[reportCallIssue]

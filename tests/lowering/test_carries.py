@@ -69,7 +69,7 @@ LEAVES = {
     "arguments": "",
     "weights": '%{0}0 = fuel.weight "{0}" : V',
 }
-"""What each carry begins with."""
+"""The start of each carry."""
 
 INITS = {"a": 1.0, "b": 0.0, "c": 3.0}
 

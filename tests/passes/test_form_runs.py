@@ -71,7 +71,7 @@ def test_fan_in_starts_new_run():
 
 
 def test_leaves_of_an_arm_are_inside_it():
-    """What only an arm reads stands in the arm, constants too."""
+    """Values that only an arm reads stand in the arm, constants too."""
     private = f"%c = fuel.const 3.0 : f32 -> {M}\n" + times("r", "a", "c")
     body = times("d", "x", "x") + decision("d0", "m", "d", FIRST, private)
     module = main(f"%x: {M}", M, f"{body}func.return %m : {M}")

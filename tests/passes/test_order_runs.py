@@ -103,7 +103,7 @@ def test_device_alternating_reorder_emits_heavier_chunk_first(cuda: int, vulkan:
 
 
 def test_an_order_is_a_permutation_and_valid():
-    """What is promised of any order is the same ops, each after what it reads."""
+    """Any order promises the same ops, each after what it reads."""
     plain = formed(two_devices(3, 5), "z", THREE, order=False)
     before = list(top(plain))
     OrderRunsPass().apply(CONTEXT, plain)

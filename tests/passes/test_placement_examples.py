@@ -251,7 +251,7 @@ def test_two_devices_of_one_kind_are_two_devices():
 
 
 def test_an_unpriced_candidate_is_not_free():
-    """What has no price is ranked after all that have one, and placed on last of all."""
+    """Candidates without a price are ranked, and placed on, after all that have one."""
     entries = [Entry(name, name, name, (), price) for name, price in (("a", None), ("b", 9))]
     assert [entry.candidate for entry in ranked(entries)] == ["b", "a"]
     topology = flat(0, "cpu", "cuda:0")
