@@ -243,7 +243,7 @@ def seen_by_cupy(machine: Machine) -> float:
 def taken_from_cupy(machine: Machine) -> float:
     """An array of CuPy's is an argument, and does not pass the host."""
     cupy = machine.cupy
-    if not machine.device.takes_in:
+    if not machine.device.taker:
         raise Absent("the driver takes no arrays of other libraries in")
     call = _pointwise(machine)
     operands = call.operands(0)
@@ -254,7 +254,7 @@ def taken_from_cupy(machine: Machine) -> float:
 
 def shared_with_torch(machine: Machine) -> float:
     """Tensors of torch's on the GPU are arguments, and torch reads a result where it lies."""
-    if not machine.device.takes_in:
+    if not machine.device.taker:
         raise Absent("the driver takes no arrays of other libraries in")
     torch, call = machine.torch, _pointwise(machine)
     operands = call.operands(0)

@@ -46,7 +46,11 @@ def test_import_is_lazy():
 def test_every_public_name_resolves():
     assert all(getattr(fuel, name).__name__ == name for name in fuel.__all__)
     assert set(fuel.__all__) <= set(dir(fuel))
-    named = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    named = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
     assert named - {"PassFailedException"} <= set(fuel.__all__), "every error can be caught by name"
     with pytest.raises(AttributeError, match="nothing_here"):
         fuel.nothing_here

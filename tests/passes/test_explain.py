@@ -116,7 +116,7 @@ def test_what_is_wrong_is_one_line(
             "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
             "  %a = fuel.exp %b : tensor<2xf32>\n  %b = fuel.neg %x : tensor<2xf32>\n"
             "  func.return %a : tensor<2xf32>\n}",
-            "bad.mlir: fuel.exp reads b (tensor<2xf32>) before it is made",
+            "bad.mlir: fuel.exp reads %b (tensor<2xf32>) before it is made",
         ),
         ("", "bad.mlir: there is no IR in it"),
     ],

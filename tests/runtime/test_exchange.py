@@ -21,7 +21,9 @@ from fuel_dialect import knobs
 from fuel_dialect.errors import ArgumentError
 from fuel_runtime import Session
 from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.cuda.exchange import CudaArray
 from fuel_runtime.devices.emulated.driver import EmulatedDriver
+from fuel_runtime.devices.present import Devices
 
 X = np.arange(12, dtype="f4").reshape(3, 4)
 
@@ -52,8 +54,13 @@ def cupy() -> FakeCupy:
 
 
 def device(cupy: FakeCupy) -> BufferDevice:
-    (card,) = fake_cards(cupy, 0).takers
+    (card,) = cards(fake_cards(cupy, 0))
     return card
+
+
+def cards(devices: Devices) -> list[BufferDevice]:
+    """The cards of a session's devices."""
+    return [taker for taker in devices.takers if isinstance(taker, BufferDevice)]
 
 
 def adopted(cupy: FakeCupy, array: np.ndarray, **facts: Any) -> np.ndarray:
@@ -308,18 +315,18 @@ def test_nothing_grows(cupy: FakeCupy) -> None:
     sizes: set[tuple[Any, ...]] = set()
     for turn in range(30):
         exe(x if turn % 2 else X)
-        free = [card.free_bytes() for card in devices.takers]
+        free = [card.free_bytes() for card in cards(devices)]
         sizes.add((*free, *cupy.held, len(cupy.modules), len(cupy.calls("begin"))))
     assert len(sizes) == 1
     del exe
-    for card in devices.takers:
+    for card in cards(devices):
         card.synchronise()
     assert not cupy.modules
 
 
 def test_memory_is_not_given_away_while_another_card_reads_it(cupy: FakeCupy) -> None:
     devices = fake_cards(cupy, 0, 1)
-    one, other = devices.takers
+    one, other = cards(devices)
     value = one.put(X)
     there = other.receive(value)
     del value
@@ -370,8 +377,9 @@ def test_dlpack_gives_the_memory_itself(cupy: FakeCupy) -> None:
     with cupy.cuda.Device(0):
         reader = cupy.cuda.Stream(non_blocking=True)
     given = y.__dlpack__(stream=reader.ptr, max_version=(1, 0)).array
+    assert isinstance(y.owner, BufferDevice)
     lent = y.owner.lend(y)
-    assert lent is not None
+    assert isinstance(lent, CudaArray)
     assert (given.data.ptr, given.shape, given.dtype) == (lent.address, (3, 4), np.dtype("f4"))
     assert cupy.calls("export") == [("export", reader.ptr, (1, 0))]
     del y, lent
@@ -384,8 +392,9 @@ def test_dlpack_gives_the_memory_itself(cupy: FakeCupy) -> None:
 
 def test_dlpack_gives_a_copy_that_is_asked_for(cupy: FakeCupy) -> None:
     y = device(cupy).put(X)
+    assert isinstance(y.owner, BufferDevice)
     lent = y.owner.lend(y)
-    assert lent is not None
+    assert isinstance(lent, CudaArray)
     assert y.__dlpack__(copy=True).array.data.ptr != lent.address
     np.testing.assert_array_equal(np.from_dlpack(y, device="cpu"), X)
     with pytest.raises(BufferError, match=r"cannot be exported to device \(2, 1\)"):
@@ -400,8 +409,9 @@ def test_dlpack_gives_a_copy_that_is_asked_for(cupy: FakeCupy) -> None:
 def test_the_interface_of_an_array(cupy: FakeCupy) -> None:
     y = device(cupy).put(X.astype(ml_dtypes.bfloat16))
     cupy.log.clear()
+    assert isinstance(y.owner, BufferDevice)
     lent = y.owner.lend(y)
-    assert lent is not None
+    assert isinstance(lent, CudaArray)
     assert y.__cuda_array_interface__ == {
         "shape": (3, 4),
         "typestr": "<V2",

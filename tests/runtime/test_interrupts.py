@@ -23,7 +23,7 @@ WIDTH, ROOM = 64, 4
 
 
 class Interrupt(BaseException):
-    """What is raised between two steps."""
+    """Stands for an interrupt between two steps."""
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fuel_runtime.telemetry.signals import UNKNOWN, Signals
@@ -40,17 +41,29 @@ def _load_of(device: Device, devices: Devices, host: Provider) -> Provider | Non
 
 
 class HostProvider:
-    """Asks the operating system through psutil; the load is that of other processes."""
+    """
+    Asks the operating system through psutil; the load is that of other processes.
+
+    The first call imports psutil: a session that takes no sample does without it.
+    """
 
     def __init__(self, threads: int):
+        self._slots = threads
+        self._load: float | None = None
+
+    @cached_property
+    def _psutil(self) -> Any:
         import psutil
 
-        self._psutil = psutil
-        self._process = psutil.Process()
-        self._cores = psutil.cpu_count() or 1
-        self._slots = threads
-        self._before = self._times()
-        self._load: float | None = None
+        return psutil
+
+    @cached_property
+    def _process(self) -> Any:
+        return self._psutil.Process()
+
+    @cached_property
+    def _before(self) -> tuple[float, float]:
+        return self._times()
 
     def _times(self) -> tuple[float, float]:
         """Returns the time, and the seconds that cores have worked for others by then."""
@@ -61,10 +74,10 @@ class HostProvider:
     def __call__(self) -> Signals:
         """Returns memory now, and the load since the call before; clocks tick in 10 ms."""
         memory = self._psutil.virtual_memory()
-        now = self._times()
-        elapsed = now[0] - self._before[0]
+        before, now = self._before, self._times()
+        elapsed = now[0] - before[0]
         if elapsed >= 0.05:
-            others = (now[1] - self._before[1]) / (elapsed * self._cores)
+            others = (now[1] - before[1]) / (elapsed * (self._psutil.cpu_count() or 1))
             self._load = min(1.0, max(0.0, others))
             self._before = now
         return Signals(memory.available, memory.total, self._load, slots=self._slots)
