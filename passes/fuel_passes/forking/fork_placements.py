@@ -287,7 +287,8 @@ class _Survey:
                     yield value, device, goal
 
     def _reading_device(self, reader: Operation) -> str | None:
-        return self.homes[reader.results[0]] if reader.results else None
+        """Returns where a reader leaves its results; one that nobody reads has no home."""
+        return next((self.homes[r] for r in reader.results if r in self.homes), None)
 
 
 def _planned_target(
