@@ -10,5 +10,6 @@ from __future__ import annotations
 from fuel_explain.build import explain
 from fuel_explain.command import main
 from fuel_explain.reports import Explanation
+from fuel_explain.text import to_text
 
-__all__ = ["Explanation", "explain", "main"]
+__all__ = ["Explanation", "explain", "main", "to_text"]

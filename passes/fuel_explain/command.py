@@ -14,6 +14,7 @@ from fuel_explain.build import explain
 from fuel_explain.drawing import to_svg
 from fuel_explain.page import to_html
 from fuel_explain.reports import Explanation
+from fuel_explain.text import to_text
 from fuel_passes.options import add_flags, given
 from fuel_passes.pipeline import OptimizePass
 
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         print(explanation.to_json())
     elif not options.svg and not options.html:
-        print(explanation)
+        print(to_text(explanation))
     return 0
 
 

@@ -169,8 +169,3 @@ class Explanation:
     def to_json(self) -> str:
         """The explanation as a JSON object with the names of the fields."""
         return json.dumps(asdict(self), indent=2)
-
-    def __str__(self) -> str:
-        from fuel_explain.text import lines
-
-        return "\n".join(lines(self))

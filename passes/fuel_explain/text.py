@@ -15,8 +15,12 @@ from fuel_explain.reports import (
 )
 
 
-def lines(explanation: Explanation) -> Iterator[str]:
-    """The lines that `fuel-explain` prints."""
+def to_text(explanation: Explanation) -> str:
+    """Returns what `fuel-explain` prints."""
+    return "\n".join(_lines(explanation))
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
     targets = ", ".join(explanation.targets)
     yield f"topology {explanation.topology} ({explanation.generation}): {targets}"
     for report in explanation.functions:

@@ -28,7 +28,7 @@ from fuel_explain.reports import (
     TransferReport,
     ValueReport,
 )
-from fuel_explain.text import show_bytes, show_ns
+from fuel_explain.text import show_bytes, show_ns, to_text
 from fuel_passes.pipeline import OptimizePass
 
 ROOT = Path(__file__).parents[2]
@@ -302,7 +302,7 @@ def test_the_whole_by_each_arm_of_a_segment():
     first, second, *_ = branch.decision.arms
     assert first.whole_ns == function.total_ns
     assert second.whole_ns == function.total_ns - (first.price_ns or 0) + (second.price_ns or 0)
-    assert "the whole then" in str(explained(program(f"%x: {T}", T, body), "2xh100"))
+    assert "the whole then" in to_text(explained(program(f"%x: {T}", T, body), "2xh100"))
 
 
 @pytest.mark.parametrize(

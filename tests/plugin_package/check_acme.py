@@ -24,6 +24,7 @@ from fuel_dialect.ops.control import BranchOp
 from fuel_dialect.targets.registry import registered
 from fuel_explain import explain
 from fuel_explain.colours import colour_of
+from fuel_explain.text import to_text
 from fuel_passes.forking.find_paths import FindPathsPass
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.legalize.decompose import DecomposePass
@@ -163,7 +164,7 @@ def test_without_plugins_the_program_stays_as_written() -> None:
 
 
 def test_targets_without_a_rule_are_refused() -> None:
-    explanation = str(explain(parse_module(CHAIN), OptimizePass(topology="cpu+vulkan")))
+    explanation = to_text(explain(parse_module(CHAIN), OptimizePass(topology="cpu+vulkan")))
     lines = [line for line in explanation.splitlines() if "vulkan:0/kompute " in line]
     assert "refused: it has no kernel for" in lines[0]
 
@@ -294,7 +295,7 @@ def test_it_has_a_price_and_a_colour() -> None:
     assert topology.name == "cpu+cpu/reference"
     module = parse_module(RELU)
     module.attributes[STAMP] = attribute_of(topology)
-    explanation = str(explain(module, OptimizePass()))
+    explanation = to_text(explain(module, OptimizePass()))
     assert "* cpu/numpy " in explanation
     assert "  cpu/reference " in explanation
     assert colour_of("cpu/reference") == "#b0578d" != colour_of("cpu/numpy")
