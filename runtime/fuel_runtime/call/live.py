@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from fuel_dialect.errors import DeviceFailure, DeviceUnavailable
+from fuel_runtime.call.plan import LEFT, Choices, Plan, Traced
 from fuel_runtime.call.report import Change, Fault
-from fuel_runtime.call.route import Call, Route, Transfer
+from fuel_runtime.call.route import Call, Route
 from fuel_runtime.call.stream import Stream
 from fuel_runtime.call.walk import last_uses
 from fuel_runtime.picker.decision import Decision, Pick
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from fuel_runtime.call.state import Use
     from fuel_runtime.measurements import MeasuredTimes
 
-LEFT = (MemoryError, DeviceFailure, DeviceUnavailable)
-"""The errors after which another arm is tried; `OutOfMemory` is a `MemoryError`."""
-
 MOST_WALKS = 32
 """The walks and plans that an executable keeps, each."""
 
@@ -44,7 +41,6 @@ MOST_EVENTS = 64
 MEASURE_EVERY = 64
 """Of so many calls one is timed, where times are kept."""
 
-Choices = Mapping["BranchOp", int]
 Walk = Callable[..., tuple[Any, ...]]
 
 
@@ -62,44 +58,6 @@ class Steering:
         """Raise `DecisionError` where the route to replay is one of another program."""
         if self.replayed is not None:
             self.replayed.check(entry, decisions)
-
-
-@dataclass(frozen=True)
-class Traced:
-    """Holds a route, the functions that it calls, and who makes each value."""
-
-    route: Route
-    functions: Mapping[str, Callable[..., Any]]
-    key: tuple[tuple[str, int], ...]
-    """The path of each decision that the route comes to, and the arm."""
-    source: str
-    lines: tuple[int | None, ...]
-    """See `walk.write_walk`."""
-
-    @property
-    def file(self) -> str:
-        """Names the generated code in tracebacks."""
-        taken = ", ".join(f"{path}={arm}" for path, arm in self.key)
-        return f"<fuel walk, {taken}>"
-
-    def devices(self, call: Call) -> tuple[str, ...]:
-        """Returns the devices that a call may fail for."""
-        if isinstance(call, Transfer):
-            origin = "cpu" if call.origin is None else call.origin.label
-            ends = [label for label in (call.to.label, origin) if label != "cpu"]
-            return tuple(ends) or ("cpu",)
-        return (self.route.homes.get(call.outputs[0], "cpu"),) if call.outputs else ("cpu",)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Holds the calls up to the next decision that is still open."""
-
-    traced: Traced
-    calls: tuple[Call, ...]
-    dead: tuple[tuple[str, ...], ...]
-    """After each call, the values that nothing will read."""
-    next: BranchOp | None
 
 
 class Live:

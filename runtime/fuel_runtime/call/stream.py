@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, FuelError, OutOfMemory
+from fuel_runtime.call.plan import LEFT, Chooser, Plan, Traced
 from fuel_runtime.call.route import Call, Transfer
 from fuel_runtime.call.walk import aliasing, owned
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp
-    from fuel_runtime.call.live import Live, Plan, Traced
     from fuel_runtime.call.state import Use
 
 
@@ -32,7 +32,7 @@ class Stream:
 
     def __init__(
         self,
-        live: Live,
+        live: Chooser,
         use: Use | None,
         arguments: tuple[Any, ...],
         *,
@@ -61,8 +61,6 @@ class Stream:
 
     def run(self) -> tuple[Any, ...]:
         """Return the results. Raises what a call raises when no arm is left."""
-        from fuel_runtime.call.live import LEFT
-
         while True:
             try:
                 return self._advance()
@@ -288,7 +286,7 @@ def _is_value(name: str) -> bool:
     return name[0] in "avw" and name[1:].isdigit()
 
 
-def _walk_frame(error: BaseException, live: Live) -> tuple[Traced, dict[str, Any], int] | None:
+def _walk_frame(error: BaseException, live: Chooser) -> tuple[Traced, dict[str, Any], int] | None:
     """Returns the route whose walk failed, the variables of the walk, and the line it was at."""
     step = error.__traceback__
     while step is not None:

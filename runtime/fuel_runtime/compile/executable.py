@@ -23,8 +23,9 @@ from fuel_passes.planning.residency import argument_devices, result_devices
 from fuel_runtime.array_files import bind_weights
 from fuel_runtime.call.arguments import MISSING, Array, Port, Signature, bind, describe
 from fuel_runtime.call.host_memory import is_unexplained, out_of_memory
-from fuel_runtime.call.live import LEFT, Live, Steering, Traced
+from fuel_runtime.call.live import Live, Steering
 from fuel_runtime.call.needs import with_needs
+from fuel_runtime.call.plan import LEFT, Traced
 from fuel_runtime.call.report import (
     ArmReport,
     BranchReport,
