@@ -71,8 +71,9 @@ def pow(a: Array, b: Array) -> Array:
 
 def _ieee_power(a: Array, b: Array) -> Array:
     """IEEE's pow. NumPy takes the square root where the exponent is one 0.5: -0 and NaN there."""
-    root = np.where(np.isneginf(a), np.inf, np.where(a == 0, 0, np.power(a, b))).astype(a.dtype)
-    return np.where(b == 0.5, root, np.power(a, b))
+    power = np.power(a, b)
+    root = np.where(np.isneginf(a), np.inf, np.where(a == 0, 0, power)).astype(a.dtype)
+    return np.where(b == 0.5, root, power)
 
 
 def rem(a: Array, b: Array) -> Array:

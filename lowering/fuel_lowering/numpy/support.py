@@ -117,8 +117,11 @@ def power(x: Array, exponent: Array, out: Array) -> None:
     -0 and -inf, which have 0 and inf.
     """
     np.power(x, exponent, out)
+    exponent = np.asarray(exponent)
+    if exponent.shape == out.shape and out.ndim and 0 not in exponent.strides:
+        return
     is_root = np.equal(exponent, 0.5)
-    if is_root.any() and (is_root.ndim < out.ndim or 0 in np.asarray(exponent).strides):
+    if is_root.any():
         np.copyto(out, out.dtype.type(np.inf), where=is_root & np.isneginf(x))
         np.copyto(out, out.dtype.type(0), where=is_root & np.equal(x, 0))
 
