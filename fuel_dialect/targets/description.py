@@ -26,7 +26,7 @@ without gaps, as BLAS wants; or row-major.
 """
 
 Rewrite = Literal["scans", "factors", "rows", "vectors"]
-"""What `fuel-legalize-kernels` may do to the kernels of a target before code is made of them."""
+"""Names what `fuel-legalize-kernels` may do to the kernels of a target before code is made."""
 
 
 class OpError(NamedTuple):
@@ -68,7 +68,7 @@ class KernelSource:
     fallback: bool = False
     """Whether it is for `deterministic` alone: never cheaper, but bit-stable where no other is."""
     ulps: int = 4
-    """How many units in the last place an elementwise op may be off, unless `errors` says more."""
+    """Bounds the error of an elementwise op in units in the last place; see `errors`."""
     errors: tuple[OpError, ...] = ()
     """The elementwise ops that may be off by more than `ulps`, as sampled over their range."""
     rate: float = 1.0
@@ -168,7 +168,7 @@ class TargetDescription:
     strides: tuple[tuple[str, Strides], ...] = ()
     """The kinds of kernels that do not read operands however they lie, and what each reads."""
     rewrites: tuple[Rewrite, ...] = ()
-    """How its kernels are rewritten before code is made of them."""
+    """Names the rewrites of its kernels before code is made of them."""
     tables: tuple[str, ...] = ()
     """The tables of rules for ops of other packages that its emitter reads besides its own."""
 
@@ -188,7 +188,7 @@ class TargetDescription:
     printer: str = ""
     """The xDSL `Target` that `xdsl-opt -t fuel-<name>` prints with."""
     packages: tuple[str, ...] = ()
-    """What must be importable on the host for its runs; a session leaves the target out if not."""
+    """Packages that its runs import; a session leaves the target out where one is missing."""
     shades: tuple[str, ...] = ("#7a5ba6", "#9c83c0", "#553c7b")
     """The colours of its devices in drawings, by the number of the device."""
     is_default: bool = False

@@ -27,7 +27,7 @@ MOST_LAUNCHES = 1 << 16
 """A run of more launches would take longer to record than anybody waits."""
 
 BUFFERS = 32
-"""What one launch reads and writes: as many storage buffers as common Vulkan drivers bind."""
+"""The most storage buffers of one launch: as many as common Vulkan drivers bind."""
 
 
 class Limit(Protocol):

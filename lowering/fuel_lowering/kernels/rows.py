@@ -37,7 +37,7 @@ COMBINES: dict[type[Operation], Combine] = {
     reduction.ArgmaxDimOp: "argmax",
     reduction.ArgminDimOp: "argmin",
 }
-"""How each reduction combines elements. NaN wins max and min; the first of ties, or the first NaN,
+"""Maps each reduction to its combination. NaN wins max and min; the first of ties, or first NaN,
 is the argument of them."""
 
 
@@ -46,7 +46,7 @@ def is_argument(combine: Combine) -> bool:
 
 
 def identity(combine: Combine, dtype: DType) -> np.ndarray[Any, Any]:
-    """What changes no value that it is combined with, as a rank-0 array."""
+    """Returns the value that changes no other by combination, as a rank-0 array."""
     if combine in ("sum", "mean"):
         return np.zeros((), dtype.numpy)
     lowest = combine in ("max", "argmax")
@@ -66,7 +66,7 @@ class Reduction:
 
     @property
     def is_argument(self) -> bool:
-        """Whether the result is where the greatest or least element is."""
+        """Returns True if the result is the place of the greatest or least element."""
         return is_argument(self.combine)
 
 
@@ -121,7 +121,7 @@ class RowForm(Form):
         return prod(self.shape[a] for a in self.axes)
 
     def source(self, value: SSAValue) -> SSAValue:
-        """What a value repeats along rows, or the value itself."""
+        """Returns the value that another repeats along rows, or that value itself."""
         while value in self.alias:
             value = self.alias[value]
         return value
@@ -203,7 +203,7 @@ class _RowAnalysis:
         form.statistics.add(result)
 
     def _is_row(self, op: Operation) -> bool:
-        """Whether an elementwise op is on statistics alone."""
+        """Returns True if an elementwise op reads statistics alone."""
         if not self._is_full(op.results[0]):
             return True
         values = [v for v in op.operands if v not in self.form.splats]

@@ -72,7 +72,7 @@ class ScanSchedule:
 
     @property
     def is_cut(self) -> bool:
-        """Whether carries pass between launches."""
+        """Returns True if carries pass between launches."""
         return len(self.parts) > 1
 
     def groups(self, form: ScanForm, invocations: int = 1) -> int:
@@ -125,7 +125,7 @@ def _source(scan: ScanOp, value: SSAValue) -> tuple[Literal["carry", "y"], int]:
 
 
 def _pass_in(outer: Form, form: ScanForm, argument: SSAValue, value: SSAValue) -> None:
-    """What the body knows of an operand of the scan; an x is one step less."""
+    """Tells the body of an operand of the scan; an x is one step of it."""
     if value in outer.splats:
         form.splats[argument] = outer.splats[value]
         return
