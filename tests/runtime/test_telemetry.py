@@ -136,23 +136,26 @@ def test_the_thread_samples_and_ends_with_its_owner() -> None:
         asked.set()
         return Signals(load=0.5)
 
+    others = _threads()
     telemetry = Telemetry({"cpu": provider}, interval_s=0.001)
     assert not telemetry.is_running
     telemetry.start()
     telemetry.start()
     assert asked.wait(5)
+    assert len(_threads() - others) == 1
     alive = weakref.ref(telemetry)
     del telemetry
     for _ in range(500):
         gc.collect()
-        if alive() is None and not _threads():
+        if alive() is None and not _threads() - others:
             break
         time.sleep(0.01)
-    assert not _threads()
+    assert not _threads() - others
 
 
-def _threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "fuel telemetry"]
+def _threads() -> set[threading.Thread]:
+    """The threads that sample, those of sessions that other tests keep among them."""
+    return {thread for thread in threading.enumerate() if thread.name == "fuel telemetry"}
 
 
 def test_without_anything_to_ask_there_is_no_thread() -> None:
