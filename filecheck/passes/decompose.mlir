@@ -17,13 +17,14 @@
 // CHECK-NEXT:    %5 = fuel.broadcast_to %4 : tensor<4x1xf32> -> tensor<4x8xf32>
 // CHECK-NEXT:    %6 = fuel.div %3, %5 : tensor<4x8xf32>
 // CHECK-NEXT:    %7 = fuel.sqr %6 {placement = #fuel.device<cpu>} : tensor<4x8xf32>
-// CHECK-NEXT:    %8 = fuel.reduce_sum_to %7 {placement = #fuel.device<cpu>} : tensor<4x8xf32> -> tensor<4x1xf32>
-// CHECK-NEXT:    %9 = fuel.mul_scalar %8 {scalar = 1.250000e-01 : f64, placement = #fuel.device<cpu>} : tensor<4x1xf32>
-// CHECK-NEXT:    %10 = fuel.add_scalar %9 {scalar = 1.000000e-06 : f64, placement = #fuel.device<cpu>} : tensor<4x1xf32>
-// CHECK-NEXT:    %11 = fuel.rsqrt %10 {placement = #fuel.device<cpu>} : tensor<4x1xf32>
-// CHECK-NEXT:    %12 = fuel.broadcast_to %11 {placement = #fuel.device<cpu>} : tensor<4x1xf32> -> tensor<4x8xf32>
-// CHECK-NEXT:    %13 = fuel.mul %6, %12 {placement = #fuel.device<cpu>} : tensor<4x8xf32>
-// CHECK-NEXT:    func.return %13 : tensor<4x8xf32>
+// CHECK-NEXT:    %8 = fuel.const 8.000000e+00 : f32 {placement = #fuel.device<cpu>} -> tensor<4x1xf32>
+// CHECK-NEXT:    %9 = fuel.reduce_sum_to %7 {placement = #fuel.device<cpu>} : tensor<4x8xf32> -> tensor<4x1xf32>
+// CHECK-NEXT:    %10 = fuel.div %9, %8 {placement = #fuel.device<cpu>} : tensor<4x1xf32>
+// CHECK-NEXT:    %11 = fuel.add_scalar %10 {scalar = 1.000000e-06 : f64, placement = #fuel.device<cpu>} : tensor<4x1xf32>
+// CHECK-NEXT:    %12 = fuel.rsqrt %11 {placement = #fuel.device<cpu>} : tensor<4x1xf32>
+// CHECK-NEXT:    %13 = fuel.broadcast_to %12 {placement = #fuel.device<cpu>} : tensor<4x1xf32> -> tensor<4x8xf32>
+// CHECK-NEXT:    %14 = fuel.mul %6, %13 {placement = #fuel.device<cpu>} : tensor<4x8xf32>
+// CHECK-NEXT:    func.return %14 : tensor<4x8xf32>
 func.func @rows(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = fuel.softmax_last_dim %x : tensor<4x8xf32>
   %1 = fuel.rms_norm_last_dim %0 {eps = 1.0e-6 : f64, placement = #fuel.device<cpu>} : tensor<4x8xf32>
