@@ -36,7 +36,6 @@ from targets import run_on
 
 CPU = TargetAttr.of("cpu", "numpy")
 EXTENTS = (0, 1, 2, 3)
-TARGETS = ["numpy", "triton", pytest.param("kompute", marks=pytest.mark.needs_vulkan)]
 DTYPES = ["i32", *(pytest.param(name, marks=SLOW) for name in ("f32", "f16"))]
 
 Cases = Iterator[tuple[type[FuelOp], Sample]]
@@ -104,7 +103,15 @@ def writes(dtype: str) -> Cases:
                 yield memory.WriteSliceRotatingOp, Sample([x, source, at], ring)
 
 
-FAMILIES: list[Callable[[str], Cases]] = [products, pointwise, reductions, rows, movement, writes]
+QUICK: list[Callable[[str], Cases]] = [pointwise, rows, writes]
+MANY: list[Callable[[str], Cases]] = [products, reductions, movement]
+"""The families with so many shapes that Kompute takes over ten seconds for the shaders of one."""
+
+EACH = [
+    *product([*QUICK, *MANY], ["numpy", "triton"]),
+    *(pytest.param(each, "kompute", marks=pytest.mark.needs_vulkan) for each in QUICK),
+    *(pytest.param(each, "kompute", marks=[SLOW, pytest.mark.needs_vulkan]) for each in MANY),
+]
 
 
 def results_on(target: str, module: Any, arrays: list[Any]) -> Any:
@@ -113,8 +120,7 @@ def results_on(target: str, module: Any, arrays: list[Any]) -> Any:
     return run_on(target, module, arrays)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "target"), EACH)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_family_of_ops_equals_the_reference(
     dtype: str, family: Callable[[str], Cases], target: str

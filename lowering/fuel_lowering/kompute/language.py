@@ -28,18 +28,20 @@ VECTORS = {"bool": "bvec4", "i32": "ivec4", "ui32": "uvec4", "f32": "vec4"}
 """The GLSL type of four of each register."""
 
 RESERVED = frozenset(
-    "abs active all any asm atan attribute barrier bool break buffer bvec2 bvec3 bvec4 case "
-    "cast ceil centroid class clamp coherent common const continue cos cosh cross default "
-    "degrees discard distance do dot double else enum equal exp exp2 extern external false "
-    "filter fixed flat float floor fma for fract goto greaterThan half highp if image in "
-    "inline inout input int interface inverse invariant isinf isnan ivec2 ivec3 ivec4 layout "
-    "length lessThan log log2 long lowp main mat2 mat3 mat4 max mediump min mix mod modf "
-    "namespace noinline noise1 noperspective normalize not notEqual out outerProduct output "
-    "packed partition patch pow precise precision public radians readonly reflect refract "
-    "resource restrict return round roundEven sample sampler shared short sign sin sinh "
-    "sizeof smooth sqrt static step struct subroutine superp switch tan tanh template this "
-    "transpose true trunc typedef uint uniform union unsigned using uvec2 uvec3 uvec4 varying "
-    "vec2 vec3 vec4 void volatile while writeonly zero".split()
+    "Scalars abs active all any asm atan attribute barrier bitfieldExtract bitfieldInsert "
+    "bool break buffer bvec2 bvec3 bvec4 case cast ceil centroid clamp class coherent common "
+    "const continue cos cosh cross default degrees discard distance do dot double else enum "
+    "equal exp exp2 extern external false filter findMSB fixed flat float floatBitsToInt "
+    "floatBitsToUint floor fma for fract goto greaterThan half highp if image in inline inout "
+    "input int intBitsToFloat interface invariant inverse isinf isnan ivec2 ivec3 ivec4 "
+    "layout left_tile length lessThan log log2 long lowp main mat2 mat3 mat4 max mediump min "
+    "mix mod modf namespace noinline noise1 noperspective normalize not notEqual out "
+    "outerProduct output packed partition patch pow precise precision public radians readonly "
+    "reflect refract resource restrict return right_tile round roundEven sample sampler "
+    "shared short sign sin sinh sizeof smooth sqrt static step struct subroutine superp "
+    "switch tan tanh template this transpose true trunc typedef uaddCarry uint "
+    "uintBitsToFloat umulExtended uniform union unpackHalf2x16 unsigned using uvec2 uvec3 "
+    "uvec4 varying vec2 vec3 vec4 void volatile while writeonly zero".split()
 )
 """Words that are no names: of the language, of functions that are called, and our own."""
 
@@ -48,7 +50,7 @@ KEYWORD = re.compile(
     [biudhf]?vec[234] | [dhf]?mat[234](x[234])?
     | [iu]?(image|sampler|texture|subpassInput)
       (1D|2D|3D|Cube|2DRect|3DRect|Buffer|2DMS|MS)?(Array)?(Shadow)?
-    | active | asm | atomic_uint | class | common | demote | enum | filter | fixed | goto
+    | VULKAN | active | asm | atomic_uint | class | common | demote | enum | filter | fixed | goto
     | partition | resource | superp | template | this | typedef | union | half
     | [a-z]*(coherent|noncoherent|nonprivate)
     | \w*(EXT|NV|KHR|NVX|ARM)
@@ -56,8 +58,10 @@ KEYWORD = re.compile(
     """,
     re.VERBOSE,
 )
-"""The further words that GLSL keeps, as a pattern: of types and of extensions."""
+"""Matches the further words that GLSL keeps: of types and of extensions."""
 
+KEPT = re.compile(r"(gl|GL|fuel|team|shared)(_|$)")
+"""Matches how names of GLSL begin, and those of functions and memory that shaders share."""
 
 _DEFINITION = re.compile(r"^(?:precise )?\w+ (\w+)\(", re.MULTILINE)
 

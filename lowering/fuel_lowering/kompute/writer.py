@@ -23,7 +23,15 @@ from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import tensor_type
 from fuel_lowering.kernels.form import Form
-from fuel_lowering.kompute.language import KEYWORD, RESERVED, TYPES, VECTORS, ZERO, GlslLanguage
+from fuel_lowering.kompute.language import (
+    KEPT,
+    KEYWORD,
+    RESERVED,
+    TYPES,
+    VECTORS,
+    ZERO,
+    GlslLanguage,
+)
 from fuel_lowering.kompute.tuning import MOST_GROUPS
 from fuel_lowering.names import LONGEST_STEM
 from fuel_lowering.runs.emitter import CHECK, OFFSET, EmittedLaunch
@@ -49,6 +57,8 @@ WORDS = {
 """What four elements of each type take in memory. Other types are not run."""
 
 ZERO_BITS = "zero_bits"
+SCALARS = frozenset({ZERO_BITS, CHECK, "first", "last"})
+"""Holds the names that launches give scalars by: no value has one of them."""
 STATUS = -1
 
 
@@ -115,11 +125,11 @@ def _divided(place: str) -> str:
 
 
 class GlslCode(Code):
-    """Makes names without what GLSL keeps for itself: keywords, `gl_`, and two underscores."""
+    """Makes names without keywords, two underscores, or the prefixes of others."""
 
     def fresh(self, hint: str | None = None) -> str:
         text = re.sub(r"[\W_]+", "_", hint or self.hint, flags=re.ASCII).strip("_")
-        text = f"v_{text}" if f"{text}_".startswith("gl_") else text or "t"
+        text = f"v_{text}" if KEPT.match(text) else text or "t"
         return super().fresh(text[:LONGEST_STEM].rstrip("_"))
 
     def is_free(self, name: str) -> bool:
@@ -142,7 +152,7 @@ class Shader:
 
     def __post_init__(self) -> None:
         self.code = GlslCode(LANGUAGE, taken=set(RESERVED))
-        self.code.taken |= {*LANGUAGE.HELPERS, ZERO, ZERO_BITS, CHECK, "Scalars", "first", "last"}
+        self.code.taken |= set(LANGUAGE.HELPERS) | SCALARS
         self.name = self.code.fresh(self.name or self.form.name)
 
     # Buffers.

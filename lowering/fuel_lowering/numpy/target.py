@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
 from fuel_dialect import dtypes
+from fuel_lowering.names import printable
 from fuel_lowering.numpy.lower import lower_run
 from fuel_lowering.numpy.run import NumpyRun
 from fuel_lowering.runs.printing import runs_of, type_text, with_runs
@@ -50,4 +51,4 @@ def module_text(run: NumpyRun) -> str:
         lines.append(f"# {name}: {dtypes.of(array.dtype)}{list(array.shape)}, a constant")
     for name, use in run.weights.items():
         lines.append(f'# {name}: {type_text(use.type)} from weight "{use.key}"')
-    return "\n".join(lines) + "\n" + run.source
+    return "".join(f"{printable(line)}\n" for line in lines) + run.source

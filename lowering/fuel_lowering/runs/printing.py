@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import IO
 
 from xdsl.context import Context
@@ -13,6 +14,7 @@ from xdsl.dialects.func import FuncOp
 from fuel_dialect import dtypes
 from fuel_dialect.ops.base import AnyTensor
 from fuel_dialect.ops.control import RunOp
+from fuel_lowering.names import printable, stem
 from fuel_lowering.runs.launches import Buffer, DeviceRun, Launch
 
 
@@ -40,13 +42,15 @@ def with_runs(ctx: Context, module: ModuleOp) -> ModuleOp:
 
 
 def runs_of(module: ModuleOp) -> Iterator[tuple[str, RunOp]]:
-    """Every run with the name of its function: that of the function it is in, and a number."""
+    """Yields every run with an identifier: its function's name, as one of code, and a number."""
+    counts: dict[str, count[int]] = {}
     for function in module.walk():
         if not isinstance(function, FuncOp):
             continue
+        name = stem(function.sym_name.data, "run")
+        numbers = counts.setdefault(name, count())
         inside = (op for op in function.walk() if isinstance(op, RunOp))
-        for number, run in enumerate(inside):
-            yield f"{function.sym_name.data}_{number}", run
+        yield from ((f"{name}_{next(numbers)}", run) for run in inside)
 
 
 def type_text(type: AnyTensor) -> str:
@@ -63,7 +67,7 @@ def device_run_text(run: DeviceRun, comment: str = "#") -> str:
         if buffer.role not in ("input", "output"):
             lines.append(f"  {name}: {buffer.dtype}[{buffer.elements}]")
     lines += [f"  {_launch_text(run, launch, names)}" for launch in run.launches]
-    heading = "".join(f"{comment} {line}\n" for line in lines)
+    heading = "".join(f"{comment} {printable(line)}\n" for line in lines)
     return f"{heading}\n{run.source}" if run.kernels else heading
 
 

@@ -154,15 +154,11 @@ RESERVED = frozenset(
     {
         *keyword.kwlist,
         "__debug__",
-        "tl",
-        "triton",
-        "libdevice",
-        "range",
-        "float",
+        *("tl", "triton", "libdevice", "range", "float"),
         *TritonLanguage.HELPERS,
     }
 )
-"""Names that no variable may have."""
+"""Holds the names that no variable may have; `__debug__` is no keyword, but Python keeps it."""
 
 
 def is_bare(text: str) -> bool:
