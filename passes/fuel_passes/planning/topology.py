@@ -290,10 +290,17 @@ def check_plan(module: ModuleOp, topology: Topology) -> None:
 
     Raises `TopologyChanged` if it is planned for another.
     """
-    made_for = module.attributes.get(PLAN)
+    made_for = planned_generation(module)
     if made_for is not None:
-        said = made_for.data if isinstance(made_for, StringAttr) else str(made_for)
-        check_generation(said, topology)
+        check_generation(made_for, topology)
+
+
+def planned_generation(module: ModuleOp) -> str | None:
+    """Returns the generation of the topology that a module is planned for; None if for none."""
+    made_for = module.attributes.get(PLAN)
+    if made_for is None:
+        return None
+    return made_for.data if isinstance(made_for, StringAttr) else str(made_for)
 
 
 def check_generation(made_for: str, topology: Topology) -> None:

@@ -20,6 +20,7 @@ from fuel_dialect.ops.memory import WeightOp
 from fuel_lowering.runs.functions import LoweredRun
 from fuel_passes.forking.dropped import dropped
 from fuel_passes.planning.residency import argument_devices, result_devices
+from fuel_passes.planning.topology import planned_generation
 from fuel_runtime.array_files import bind_weights
 from fuel_runtime.call.arguments import MISSING, Array, Port, Signature, bind, describe
 from fuel_runtime.call.host_memory import is_unexplained, out_of_memory
@@ -243,7 +244,7 @@ def build(
     entry = {"bind": binder, "begin": layout.begin}
     live = None
     if is_live:
-        live = _live(function, parts, movers, namespace, steering)
+        live = _live(function, parts, movers, namespace, steering, planned_generation(module) or "")
         entry |= {"live": live, "telemetry": steering.telemetry, "left": LEFT}
         walk = live.traced(arms).source + "\n\n" + (method := write_live(signature, route.mobile))
     else:
@@ -279,6 +280,7 @@ def _live(
     movers: Movers,
     namespace: Mapping[str, Any],
     steering: Steering,
+    generation: str,
 ) -> Live:
     """Returns what chooses the route of a program while it runs."""
     signature, found, mobile = parts.signature, parts.survey, parts.route.mobile
@@ -294,7 +296,7 @@ def _live(
     labels = {d.name.label: d for d in (devices.host, *devices.present)}
     first = {branch: pick.arm for branch, pick in parts.choices.items()}
     results = tuple(device.label for device in result_devices(function))
-    fingerprint = Fingerprint(signature.entry, results=results)
+    fingerprint = Fingerprint(signature.entry, generation, results)
     names = {**namespace, "devices": labels}
     return Live(signature, decisions, first, traced, names, steering, fingerprint, mobile)
 

@@ -29,7 +29,7 @@ class Fingerprint:
     """
 
     module: str = ""
-    """The structural hash of the module, with its entry."""
+    """The entry of the program; a cache belongs to one executable, and so to one module."""
     generation: str = ""
     """The generation of the topology that it was planned for."""
     results: tuple[str, ...] = ()
