@@ -17,7 +17,7 @@ from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
-from fuel_explain import explain
+from fuel_explain import explain, to_text
 from fuel_passes.forking.fork_variants import ForkVariantsPass
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.legalize.strip_plan import StripPlanPass
@@ -108,7 +108,7 @@ def test_what_only_a_generic_source_can_make_is_marked():
     tiles, library = item.candidates
     assert tiles.refused == "no kernel for exp (f32) -> f32"
     assert library.chosen
-    assert "pointwise exp_neg, only a generic source can make it" in str(found)
+    assert "pointwise exp_neg, only a generic source can make it" in to_text(found)
 
 
 def test_a_target_without_library_calls_is_not_forked_for():
