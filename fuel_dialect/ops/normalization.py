@@ -184,7 +184,7 @@ class LayerNormLastDimOp(NormLastDimOp):
     """(x - mean) / sqrt(var + eps) along the last dim, population variance, no affine part."""
 
     name = "fuel.layer_norm_last_dim"
-    WEIGHT: ClassVar[int] = 6
+    WEIGHT: ClassVar[int] = 8
 
     def decompose_rows(self, rows: _Rows, x: SSAValue) -> SSAValue:
         """
