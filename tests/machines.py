@@ -11,19 +11,20 @@ from typing import Any
 from unittest.mock import patch
 
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp, YieldOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets import registry
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_dialect.traits import Leaf
+from fuel_passes.planning.candidates import refusal_of
 from fuel_passes.planning.serving import serves
 from fuel_passes.planning.topology import STAMP, attribute_of, path, target_description
 from fuel_passes.walk import functions
@@ -105,13 +106,31 @@ def placed_programs(draw: Callable[..., Any], machine: Topology, max_ops: int = 
 
 
 def _able(region: Region, machine: Topology) -> list[TargetAttr]:
-    """The targets that have kernels for all ops of an arm."""
+    """The targets that have kernels for all ops of an arm, and run all its scans."""
     ops = [op for op in region.walk() if isinstance(op, FuelOp) and not op.has_trait(IsTerminator)]
+    described = [(target, target_description(machine, target)) for target in machine.targets]
     return [
         target
-        for target in machine.targets
-        if all(serves(op, target_description(machine, target)) for op in ops)
+        for target, description in described
+        if all(serves(op, description) for op in ops)
+        and all(_runs(op, description) for op in ops if isinstance(op, ScanOp))
     ]
+
+
+def _runs(scan: ScanOp, description: TargetDescription) -> bool:
+    """Returns True if a source of a target makes the kernel that a scan is."""
+    block = Block(arg_types=[value.type for value in scan.operands])
+    clone = scan.clone(dict(zip(scan.operands, block.args, strict=True)))
+    block.add_ops([clone, YieldOp.create(operands=clone.results)])
+    kernel = KernelOp.create(
+        operands=scan.operands,
+        result_types=[value.type for value in clone.results],
+        properties={"kind": StringAttr("scan"), "label": StringAttr("scan")},
+        regions=[Region(block)],
+    )
+    refusals = [refusal_of(kernel, description, source) for source in description.sources]
+    kernel.erase()
+    return None in refusals
 
 
 def _at(device: DeviceAttr | None) -> DictionaryAttr:

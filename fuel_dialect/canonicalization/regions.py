@@ -143,6 +143,8 @@ def _constants(op: RegionOp) -> range:
 def _merge_arguments(op: RegionOp, index: int, kept: int, rewriter: PatternRewriter) -> None:
     for region in op.regions:
         arguments = region.block.args
+        # xDSL gives a value without a name that of what it replaces.
+        arguments[index].name_hint = arguments[kept].name_hint
         if arguments[index].first_use is not None:
             rewriter.replace_all_uses_with(arguments[index], arguments[kept])
 
