@@ -13,7 +13,6 @@ from fuel_dialect.targets.description import DtypeRates, KernelSource, OpError, 
 from fuel_dialect.targets.limits import MOST_LAUNCHES, ScanSteps
 
 ERRORS = (
-    OpError("erf", "f32", 8),
     OpError("silu", "f32", 8),
     OpError("gelu", "f32", 80),
     OpError("gelu", "f64", 2048),

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from fuel_lowering.kompute import language as kompute
-from fuel_lowering.scalars.rules import PRIMITIVES, REGISTERS, Language
+from fuel_lowering.scalars.language import Language
+from fuel_lowering.scalars.values import PRIMITIVES, REGISTERS
 from fuel_lowering.triton import language as triton
 
 LANGUAGES = {

@@ -16,7 +16,7 @@ from typing import Protocol
 from xdsl.ir import Operation
 
 from fuel_lowering.kernels.rows import Phase, Reduction, RowForm
-from fuel_lowering.scalars.rules import MASK, REGISTERS
+from fuel_lowering.scalars.values import MASK, REGISTERS
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fuel_dialect.dtypes import DType
 from fuel_lowering.kernels.rows import Combine, identity, is_argument
 from fuel_lowering.kompute.language import TYPES
 from fuel_lowering.kompute.writer import LANGUAGE, Shader, register_dtype
-from fuel_lowering.scalars.rules import REGISTERS, Term
+from fuel_lowering.scalars.values import REGISTERS, Value
 
 NOWHERE = "0xffffffffu"
 """The index of no element: that of the value before the first."""
@@ -70,7 +70,7 @@ class Accumulator:
         register = REGISTERS[self.dtype.name]
         return LANGUAGE.literal(identity(self.combine, self.dtype), register)
 
-    def add(self, term: Term, at: str, lane: str) -> None:
+    def add(self, term: Value, at: str, lane: str) -> None:
         """One more element, of column `at`."""
         stem = self.values[0].removesuffix("[0]")
         value = f"{stem}[{lane}]" if lane else stem
@@ -113,7 +113,7 @@ class Accumulator:
         function = self._team_argument()
         return f"shared_{self.type}[0]", f"{function}({value}, {place})"
 
-    def finish(self, columns: int) -> Term:
+    def finish(self, columns: int) -> Value:
         """The result for the row, the same in every invocation of the team."""
         shader, (value, place) = self.shader, self.gathered()
         if self.is_argument:
@@ -123,12 +123,12 @@ class Accumulator:
             total = shader.code.apply("div", total, shader.code.number(columns, self.dtype))
         return self._settled(total)
 
-    def _settled(self, total: Term) -> Term:
+    def _settled(self, total: Value) -> Value:
         code = self.shader.code
         code.hint = self.hint
         if self.result.name == "i1":
             return code.compare("ne", total, 0)
-        return code.settle(code.into(total, self.result))
+        return code.round_to_dtype(code.into(total, self.result))
 
     # Functions.
 

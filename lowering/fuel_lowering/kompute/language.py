@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fuel_lowering.scalars.rules import Language
+from fuel_lowering.scalars.language import Language
 
 ZERO = "zero"
 """The name of the float that is 0.0 and that no compiler knows."""

@@ -38,7 +38,7 @@ from fuel_lowering.kompute.writer import (
     write_memory,
 )
 from fuel_lowering.runs.emitter import CHECK, Emitted
-from fuel_lowering.scalars.rules import Term
+from fuel_lowering.scalars.values import Value
 
 LOCAL = 256
 """Invocations of a workgroup."""
@@ -76,7 +76,7 @@ class _Map:
         self.sources: dict[SSAValue, _Source] = {}
         self.moved: dict[Operation, list[_Source]] = {}
         self.axes: dict[tuple[Operation, int], int] = {}
-        self.values: dict[SSAValue, Term] = {}
+        self.values: dict[SSAValue, Value] = {}
         self._gather_sources()
         self._merge()
 
@@ -246,7 +246,7 @@ class _Map:
         if not self.is_stepped:
             return {}
         vectors: dict[SSAValue, str] = {}
-        known: dict[tuple[int, Layout], Term | str] = {}
+        known: dict[tuple[int, Layout], Value | str] = {}
         for value, source in self.sources.items():
             key = source.slot, source.layout
             if key not in known:
@@ -255,12 +255,12 @@ class _Map:
                     continue
                 known[key] = found
             got = known[key]
-            self.values[value] = Term("", self.dtype(value)) if isinstance(got, str) else got
+            self.values[value] = Value("", self.dtype(value)) if isinstance(got, str) else got
             if isinstance(got, str):
                 vectors[value] = got
         return vectors
 
-    def _load_before(self, value: SSAValue, source: _Source) -> Term | str | None:
+    def _load_before(self, value: SSAValue, source: _Source) -> Value | str | None:
         layout, shader = source.layout, self.shader
         start = self.outer or [self.first]
         hint = hint_of(value, "x")
@@ -276,8 +276,8 @@ class _Map:
     def _points(self, vectors: dict[SSAValue, str]) -> None:
         shader, lane = self.shader, self.lane
         for value, vector in vectors.items():
-            self.values[value] = Term(f"{vector}[{lane}]", self.dtype(value))
-        loaded: dict[_Source, Term] = {}
+            self.values[value] = Value(f"{vector}[{lane}]", self.dtype(value))
+        loaded: dict[_Source, Value] = {}
         for value, source in self.sources.items():
             if value in self.values:
                 continue
@@ -293,14 +293,14 @@ class _Map:
                 operands = [self._value(v) for v in op.operands]
                 self.values[op.results[0]] = shader.evaluate(op, operands)
 
-    def _value(self, value: SSAValue) -> Term:
+    def _value(self, value: SSAValue) -> Value:
         if value in self.form.splats:
             return self.shader.code.constant(self.form.splats[value])
         return self.values[value]
 
     # Movement.
 
-    def _move(self, op: Operation) -> Term:
+    def _move(self, op: Operation) -> Value:
         result = op.results[0]
         dtype = self.dtype(result)
         first = self.shader.code.number(0, dtype)
@@ -314,7 +314,7 @@ class _Map:
             self._concat(op, name)
         else:
             self._indexed(op, name)
-        return Term(name, dtype)
+        return Value(name, dtype)
 
     def _concat(self, op: ConcatOp, name: str) -> None:
         shader = self.shader
@@ -384,7 +384,7 @@ class _Map:
         shader.line(f"if ({position} > {last}u) {self._told(op)}")
         return shader.index(f"{at} - {position}", "place"), [f"{position} <= {last}u"]
 
-    def _element(self, value: SSAValue, source: _Source, place: str) -> Term:
+    def _element(self, value: SSAValue, source: _Source, place: str) -> Value:
         """One element of an operand of a movement op."""
         if source.slot == NOWHERE:
             return self.shader.code.constant(self.form.splats[value])

@@ -33,7 +33,7 @@ from fuel_lowering.kompute.writer import (
     shape_text,
 )
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
-from fuel_lowering.scalars.rules import REGISTERS, Term
+from fuel_lowering.scalars.values import REGISTERS, Value
 
 LOCAL = 64
 """Invocations of a workgroup whose tiles lie apart."""
@@ -71,7 +71,7 @@ class Matmul:
         self.outputs = Outputs(self.shader)
         self.register = REGISTERS[form.accumulator.name]
         self.vector, self.scalar = VECTORS[self.register], TYPES[self.register]
-        self.values: dict[SSAValue, Term] = {}
+        self.values: dict[SSAValue, Value] = {}
         self.carried = 0
 
     def _tile(self) -> tuple[int, int]:
@@ -413,7 +413,7 @@ class Matmul:
     def _may_be_wide(self, number: int) -> bool:
         return len(self.form.arguments) + number not in self.form.unaligned
 
-    def _converted(self, memory: Memory, term: Term) -> str:
+    def _converted(self, memory: Memory, term: Value) -> str:
         is_word = memory.slot >= len(self.form.arguments) + len(self.form.results)
         return self.outputs.word(memory, term) if is_word else term.text
 
@@ -432,9 +432,9 @@ class Matmul:
         shader, form = self.shader, self.form
         assert form.product is not None
         self.values = {}
-        total = Term(f"{product}[{lane}]", form.accumulator)
+        total = Value(f"{product}[{lane}]", form.accumulator)
         shader.code.hint = hint_of(form.product, "product")
-        self.values[form.product] = shader.code.settle(
+        self.values[form.product] = shader.code.round_to_dtype(
             shader.code.into(total, form.dtype(form.product))
         )
         self._loads(f"{i} + {lane}")
@@ -459,7 +459,7 @@ class Matmul:
             place = address(layout, points)
             self.values[value] = shader.load(memory, place, hint_of(value, "x"))
 
-    def _value(self, value: SSAValue) -> Term:
+    def _value(self, value: SSAValue) -> Value:
         if value in self.form.splats:
             return self.shader.code.constant(self.form.splats[value])
         return self.values[value]

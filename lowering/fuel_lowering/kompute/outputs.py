@@ -19,7 +19,7 @@ from fuel_lowering.kernels.form import Form
 from fuel_lowering.kompute.writer import QUAD, Memory, Shader, register_dtype, write_memory
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel
-from fuel_lowering.scalars.rules import REGISTERS, Term
+from fuel_lowering.scalars.values import REGISTERS, Value
 
 LOCAL = 256
 """Invocations of a workgroup that packs."""
@@ -67,7 +67,7 @@ class Outputs:
         self.temporaries.append((dtype, elements))
         return len(form.arguments) + len(form.results) + len(self.temporaries) - 1
 
-    def word(self, memory: Memory, term: Term) -> str:
+    def word(self, memory: Memory, term: Value) -> str:
         """A value as an element of a buffer of words."""
         if term.register == "bool":
             return f"int({term.text})"

@@ -35,7 +35,7 @@ from fuel_lowering.kompute.writer import (
 )
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel
-from fuel_lowering.scalars.rules import Term
+from fuel_lowering.scalars.values import Value
 
 ROWS_OF_GROUP = 64
 """Rows of a workgroup where each has an invocation of its own."""
@@ -123,7 +123,7 @@ class _Rows:
         self.outputs.shader = self.shader
         self.first, self.last = "0", str(form.columns)
         self.split = "0"
-        self.values: dict[SSAValue, Term] = {}
+        self.values: dict[SSAValue, Value] = {}
 
     def _title(self) -> list[str]:
         form, sharers = self.form, self.schedule.sharers
@@ -340,9 +340,9 @@ class _Rows:
         base = self.bases[index]
         return base if text == "0" else f"{base} + {text}" if base != "0" else text
 
-    def _same_loads(self, phase: Phase) -> dict[SSAValue, Term]:
+    def _same_loads(self, phase: Phase) -> dict[SSAValue, Value]:
         """Operands that have one element for the whole row."""
-        found: dict[SSAValue, Term] = {}
+        found: dict[SSAValue, Value] = {}
         for value in self._needed(phase):
             index = self.loads.index(value)
             if any(self.column_layouts[index].strides):
@@ -352,7 +352,7 @@ class _Rows:
         return found
 
     def _quads(
-        self, phase: Phase, column: str, before: dict[SSAValue, Term]
+        self, phase: Phase, column: str, before: dict[SSAValue, Value]
     ) -> dict[SSAValue, str]:
         found: dict[SSAValue, str] = {}
         for value in self._needed(phase):
@@ -369,14 +369,14 @@ class _Rows:
         phase: Phase,
         at: str,
         lane: str,
-        before: dict[SSAValue, Term],
+        before: dict[SSAValue, Value],
         vectors: dict[SSAValue, str],
-    ) -> dict[SSAValue, Term]:
+    ) -> dict[SSAValue, Value]:
         """The values of one element: what is read, then what is computed."""
         full = dict(before)
         for value in self._needed(phase):
             if value in vectors:
-                full[value] = Term(f"{vectors[value]}[{lane}]", self.form.dtype(value))
+                full[value] = Value(f"{vectors[value]}[{lane}]", self.form.dtype(value))
             elif value not in full:
                 index = self.loads.index(value)
                 memory = self._memory(value, False)
@@ -386,7 +386,7 @@ class _Rows:
             full[op.results[0]] = self.shader.evaluate(op, operands)
         return full
 
-    def _full_value(self, value: SSAValue, full: dict[SSAValue, Term]) -> Term:
+    def _full_value(self, value: SSAValue, full: dict[SSAValue, Value]) -> Value:
         return full[value] if value in full else self._row_value(value)
 
     # Results.
@@ -396,13 +396,13 @@ class _Rows:
         memory = self.outputs.memory(number, wide)
         return memory, self.shader.vector("", memory.dtype, memory.name) if wide else ""
 
-    def _store_element(self, memory: Memory, vector: str, lane: str, at: str, term: Term) -> None:
+    def _store_element(self, memory: Memory, vector: str, lane: str, at: str, term: Value) -> None:
         if vector:
             self.shader.line(f"{vector}[{lane}] = {term.text};")
         else:
             self.shader.store(memory, self._place(-1, at), self.outputs.word(memory, term))
 
-    def _store_row(self, number: int, term: Term) -> None:
+    def _store_row(self, number: int, term: Value) -> None:
         shader = self.shader
         memory = self.outputs.memory(number, False)
         if self.team > 1:
@@ -413,7 +413,7 @@ class _Rows:
 
     # Values of the row.
 
-    def _row_value(self, value: SSAValue) -> Term:
+    def _row_value(self, value: SSAValue) -> Value:
         value = self.form.source(value)
         if value in self.form.splats:
             return self.shader.code.constant(self.form.splats[value])
@@ -421,7 +421,7 @@ class _Rows:
             self.values[value] = self._row_load(value)
         return self.values[value]
 
-    def _row_load(self, value: SSAValue) -> Term:
+    def _row_load(self, value: SSAValue) -> Value:
         """An operand that has one element for each row, in the order of rows."""
         form = self.form
         layout = form.loads[value].layout

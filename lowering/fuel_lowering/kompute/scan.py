@@ -31,7 +31,7 @@ from fuel_lowering.kompute.writer import (
     shape_text,
 )
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
-from fuel_lowering.scalars.rules import REGISTERS, Term
+from fuel_lowering.scalars.values import REGISTERS, Value
 
 LOCAL = 64
 """Invocations of a workgroup."""
@@ -251,11 +251,11 @@ class _Scan:
         step: str,
     ) -> None:
         shader, form = self.shader, self.form
-        values = {v: Term(f"{name}{self.at}", form.dtype(v)) for v, name in registers.items()}
+        values = {v: Value(f"{name}{self.at}", form.dtype(v)) for v, name in registers.items()}
         for value, name in zip(form.carries, self.carries, strict=True):
-            values[value] = Term(f"{name}{self.at}", form.dtype(value))
+            values[value] = Value(f"{name}{self.at}", form.dtype(value))
 
-        def known(value: SSAValue) -> Term:
+        def known(value: SSAValue) -> Value:
             if value in form.splats:
                 return shader.code.constant(form.splats[value])
             return values[value]
@@ -266,7 +266,7 @@ class _Scan:
             self._stack(memory, vector, known(value), step)
         self._copy({i: known(form.next_carries[i]) for i in form.changing})
 
-    def _copy(self, following: Mapping[int, Term]) -> None:
+    def _copy(self, following: Mapping[int, Value]) -> None:
         """Copy next values into the carries in parallel: carries among them are saved first."""
         carries = {f"{name}{self.at}" for name in self.carries}
         code = self.shader.code
@@ -277,14 +277,14 @@ class _Scan:
         for number, term in saved.items():
             self.shader.line(f"{self.carries[number]}{self.at} = {term.text};")
 
-    def _stack(self, memory: Memory, vector: str, term: Term, step: str) -> None:
+    def _stack(self, memory: Memory, vector: str, term: Value, step: str) -> None:
         if vector:
             self.shader.line(f"{vector}[{self.lane}] = {term.text};")
             return
         place = self._stacked(step) + (f" + {self.lane}" if self.lanes > 1 else "")
         self.shader.store(memory, place, self._word(memory, term))
 
-    def _word(self, memory: Memory, term: Term) -> str:
+    def _word(self, memory: Memory, term: Value) -> str:
         is_word = memory.slot >= len(self.form.arguments) + len(self.form.results)
         return self.outputs.word(memory, term) if is_word else term.text
 
@@ -316,7 +316,7 @@ class _Scan:
         shader.open(f"if ({shader.scalar('last')} < {form.length})")
         self.lanes_open()
         for value, name, memory in zip(form.carries, self.carries, self.kept, strict=True):
-            text = self.outputs.word(memory, Term(f"{name}{self.at}", form.dtype(value)))
+            text = self.outputs.word(memory, Value(f"{name}{self.at}", form.dtype(value)))
             shader.line(f"{memory.name}[{self._point_place()}] = {text};")
         self.lanes_close()
         shader.line("return;")
@@ -334,6 +334,6 @@ class _Scan:
                 shader.store_quad(memory, self.first, name)
                 continue
             self.lanes_open()
-            term = Term(f"{name}{self.at}", form.dtype(form.carries[index]))
+            term = Value(f"{name}{self.at}", form.dtype(form.carries[index]))
             shader.store(memory, self._point_place(), self._word(memory, term))
             self.lanes_close()

@@ -36,7 +36,9 @@ from fuel_lowering.kompute.tuning import MOST_GROUPS
 from fuel_lowering.names import LONGEST_STEM
 from fuel_lowering.runs.emitter import CHECK, OFFSET, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel, Parameter
-from fuel_lowering.scalars.rules import REGISTERS, Code, Term, evaluate
+from fuel_lowering.scalars.code import Code
+from fuel_lowering.scalars.table import evaluate
+from fuel_lowering.scalars.values import REGISTERS, Value
 
 QUAD = 4
 """Elements that are read and written at once."""
@@ -209,7 +211,7 @@ class Shader:
 
     # Elements.
 
-    def load(self, memory: Memory, address: str, hint: str | None = None) -> Term:
+    def load(self, memory: Memory, address: str, hint: str | None = None) -> Value:
         """One element, by its address as text."""
         place = memory.place(address)
         if not memory.packed:
@@ -277,7 +279,7 @@ class Shader:
         """The flat number of the workgroup."""
         return "(gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x)"
 
-    def evaluate(self, op: Operation, operands: Sequence[Term]) -> Term:
+    def evaluate(self, op: Operation, operands: Sequence[Value]) -> Value:
         """The lines of an elementwise op."""
         check_dtype(dtypes.of_type(tensor_type(op.results[0])), op.name.removeprefix("fuel."))
         return evaluate(self.code, op, operands)

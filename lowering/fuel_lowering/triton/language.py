@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from fuel_dialect.dtypes import DType
-from fuel_lowering.scalars.rules import REGISTERS, Language
+from fuel_lowering.scalars.language import Language
+from fuel_lowering.scalars.values import REGISTERS
 
 TYPES = {
     "bool": "tl.int1",

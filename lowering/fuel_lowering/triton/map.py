@@ -17,7 +17,7 @@ from fuel_dialect.traits import Movement
 from fuel_lowering.kernels.indexing import needs_64_bits
 from fuel_lowering.kernels.map import MapForm, PatchForm
 from fuel_lowering.runs.emitter import CHECK, Emitted, EmittedLaunch
-from fuel_lowering.scalars.rules import Term
+from fuel_lowering.scalars.values import Value
 from fuel_lowering.triton.language import typed
 from fuel_lowering.triton.tiles import emit_tiles, tiles_of
 from fuel_lowering.triton.writer import (
@@ -139,11 +139,11 @@ def point_axis(writer: KernelWriter, block: int, points: int) -> Axis:
 # Movement.
 
 
-def _concat(writer: MapWriter, op: Operation) -> Term:
+def _concat(writer: MapWriter, op: Operation) -> Value:
     """Each operand where the coordinate along `dim` is in it, from the last to the first."""
     dim = int_value(op.properties["dim"])
     at = writer.coordinate(dim)
-    parts: list[tuple[int, Term]] = []
+    parts: list[tuple[int, Value]] = []
     start = 0
     for operand in op.operands:
         extent = tensor_type(operand).get_shape()[dim]
@@ -153,17 +153,17 @@ def _concat(writer: MapWriter, op: Operation) -> Term:
         start += extent
     _, joined = parts[-1]
     for end, part in reversed(parts[:-1]):
-        mask = Term(writer.let("before", f"{at} < {end}"), part.dtype)
+        mask = Value(writer.let("before", f"{at} < {end}"), part.dtype)
         joined = writer.code.select(mask, part, joined)
     return joined
 
 
-def _part(writer: MapWriter, operand: SSAValue, dim: int, start: int, inside: str) -> Term:
+def _part(writer: MapWriter, operand: SSAValue, dim: int, start: int, inside: str) -> Value:
     """An operand of a concat, which begins at `start`."""
     load = writer.form.loads.get(operand)
     if load is None:
         term = writer.value(operand)
-        return Term(typed(term.text, term.register), term.dtype)
+        return Value(typed(term.text, term.register), term.dtype)
     layout = load.layout
     over = Layout(writer.shape, layout.strides, layout.offset - start * layout.strides[dim])
     access = writer.at(over)
@@ -173,7 +173,7 @@ def _part(writer: MapWriter, operand: SSAValue, dim: int, start: int, inside: st
     return writer.load(load.argument, access & inside, dtype, hint_of(operand))
 
 
-def _indexed(writer: MapWriter, op: Operation) -> Term:
+def _indexed(writer: MapWriter, op: Operation) -> Value:
     """The data at an index in range; an index out of range is told, and gives 0."""
     assert isinstance(op, IndexingOp)
     form, dim = writer.form, int_value(op.dim)
@@ -194,7 +194,7 @@ def _indexed(writer: MapWriter, op: Operation) -> Term:
     )
 
 
-def _indices(writer: MapWriter, op: IndexingOp, dim: int) -> Term:
+def _indices(writer: MapWriter, op: IndexingOp, dim: int) -> Value:
     """The index of each point, as a block."""
     form = writer.form
     load = form.loads.get(op.indices)
@@ -209,7 +209,7 @@ def _indices(writer: MapWriter, op: IndexingOp, dim: int) -> Term:
     return _as_block(writer, index) if is_constant(access) else index
 
 
-def _as_block(writer: MapWriter, index: Term) -> Term:
+def _as_block(writer: MapWriter, index: Value) -> Value:
     text = f"{index.text} + tl.zeros(({writer.block_size},), tl.uint32)"
     return writer.code.let(text, index.dtype, "index")
 
@@ -233,7 +233,7 @@ def _tell(writer: MapWriter, inside: str) -> None:
     writer.line(f"    tl.atomic_cas({status}, 0, {number})")
 
 
-def _written(writer: MapWriter, op: Operation) -> Term:
+def _written(writer: MapWriter, op: Operation) -> Value:
     """The source's element where the point is in it, else the destination's at the same place."""
     assert isinstance(op, WriteOp)
     starts, widths = int_tuple(op.starts), tensor_type(op.source).get_shape()
@@ -252,8 +252,8 @@ def _written(writer: MapWriter, op: Operation) -> Term:
     if not mask:
         return part
     old = writer.value(op.input)
-    old = Term(typed(old.text, old.register), old.dtype)
-    return writer.code.select(Term(mask, part.dtype), part, old)
+    old = Value(typed(old.text, old.register), old.dtype)
+    return writer.code.select(Value(mask, part.dtype), part, old)
 
 
 def _along_axis(writer: MapWriter, op: WriteAtOp, axis: int, width: int) -> tuple[str, str]:
@@ -284,12 +284,12 @@ def _begin(writer: MapWriter, op: WriteAtOp) -> tuple[str, str]:
     return writer.let("begin", f"tl.where({fits}, {begin}, 0).to({index})"), fits
 
 
-def _source_at(writer: MapWriter, op: WriteOp, along: tuple[int, str] | None, inside: str) -> Term:
+def _source_at(writer: MapWriter, op: WriteOp, along: tuple[int, str] | None, inside: str) -> Value:
     """The elements of the source; `along` has an axis and the place along it."""
     load = writer.form.loads.get(op.source)
     if load is None:
         term = writer.value(op.source)
-        return Term(typed(term.text, term.register), term.dtype)
+        return Value(typed(term.text, term.register), term.dtype)
     steps, starts = list(load.layout.strides), int_tuple(op.starts)
     offset = load.layout.offset - sum(s * step for s, step in zip(starts, steps, strict=True))
     added = "i * 0"
@@ -304,7 +304,7 @@ def _source_at(writer: MapWriter, op: WriteOp, along: tuple[int, str] | None, in
     return writer.load(load.argument, access, writer.form.dtype(op.source), hint_of(op.source))
 
 
-MOVEMENTS: dict[type[Operation], Callable[[MapWriter, Operation], Term]] = {
+MOVEMENTS: dict[type[Operation], Callable[[MapWriter, Operation], Value]] = {
     ConcatOp: _concat,
     **{op: _indexed for op in IndexingOp.__subclasses__()},
     **{op: _written for op in (WriteSliceOp, *WriteAtOp.__subclasses__())},

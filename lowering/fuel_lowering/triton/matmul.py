@@ -17,7 +17,7 @@ from fuel_lowering.kernels.indexing import needs_64_bits, select_axes
 from fuel_lowering.kernels.matmul import MatmulForm
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel
-from fuel_lowering.scalars.rules import REGISTERS, Term
+from fuel_lowering.scalars.values import REGISTERS, Value
 from fuel_lowering.triton.language import TYPES, loaded
 from fuel_lowering.triton.writer import (
     Access,
@@ -130,9 +130,9 @@ class MatmulWriter(KernelWriter):
         if form.k:
             self._steps()
         assert form.product is not None
-        product = Term("acc", form.dtype(form.product))
+        product = Value("acc", form.dtype(form.product))
         self.code.hint = form.product.name_hint or "product"
-        self.values[form.product] = self.code.settle(product)
+        self.values[form.product] = self.code.round_to_dtype(product)
         self.evaluate(form.ops)
         for number, value in enumerate(form.results):
             at = self._over_result(Layout.contiguous(form.shape), whole=True)

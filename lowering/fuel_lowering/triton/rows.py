@@ -32,7 +32,7 @@ from fuel_lowering.kernels.row_schedule import (
 from fuel_lowering.kernels.rows import Phase, Reduction, RowForm, identity
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel
-from fuel_lowering.scalars.rules import I32, MASK, UI32, Term
+from fuel_lowering.scalars.values import I32, MASK, UI32, Value
 from fuel_lowering.triton.language import LANGUAGE, TYPES, typed
 from fuel_lowering.triton.writer import Access, Axis, KernelWriter, conjunction, power_of_two
 
@@ -244,7 +244,7 @@ class RowWriter(KernelWriter):
     def _store_part(self, slot: int, at: Access, name: str) -> None:
         dtype = dtypes.BY_NAME[self.slots[slot].dtype]
         text = f"{name}.to(tl.int64)" if dtype.name == INDEX else name
-        self.store(slot, at, Term(text, dtype))
+        self.store(slot, at, Value(text, dtype))
 
     def chunk(self, start: str) -> None:
         """The columns of a block, from `start`."""
@@ -388,18 +388,18 @@ class RowWriter(KernelWriter):
             return (self.let(name, f"tl.reduce({blocks[0]}, 1, {function}, keep_dims=True)"),)
         return (self.let(name, f"tl.{combine}({blocks[0]}, 1, keep_dims=True)"),)
 
-    def result_of(self, reduction: Reduction, found: Sequence[str]) -> Term:
+    def result_of(self, reduction: Reduction, found: Sequence[str]) -> Value:
         """The result of a reduction, in its own element type."""
         code, hint = self.code, reduction.result.name_hint or "row"
         code.hint = hint
         if reduction.is_argument:
             return code.let(f"{found[1]}.to(tl.uint32)", UI32, hint)
-        value = Term(found[0], _accumulator(self.rows_form, reduction))
+        value = Value(found[0], _accumulator(self.rows_form, reduction))
         if self.rows_form.dtype(reduction.result) == MASK:
             return code.compare("ne", value, 0)
         if reduction.combine == "mean":
             value = code.apply("div", value, code.number(self.rows_form.columns, value))
-        return code.settle(value) if reduction.combine in ("sum", "mean") else value
+        return code.round_to_dtype(value) if reduction.combine in ("sum", "mean") else value
 
 
 def _numbers(part: Part) -> list[int]:

@@ -10,7 +10,7 @@ from fuel_lowering.kernels.indexing import needs_64_bits
 from fuel_lowering.kernels.scan import ScanForm, ScanSchedule, schedule_scan
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel
-from fuel_lowering.scalars.rules import Term
+from fuel_lowering.scalars.values import Value
 from fuel_lowering.triton.language import typed
 from fuel_lowering.triton.map import point_axis
 from fuel_lowering.triton.writer import Access, Axis, KernelWriter, power_of_two
@@ -74,11 +74,11 @@ class ScanWriter(KernelWriter):
             name = self.code.fresh(hint)
             self.line(f"{name} = {self._block(initial, self._is_block(init))}")
             names.append(name)
-            self.values[carry] = Term(name, initial.dtype)
+            self.values[carry] = Value(name, initial.dtype)
         self.known_blocks.update(self.scan.carries)
         return names
 
-    def _initial(self, init: SSAValue, hint: str) -> Term:
+    def _initial(self, init: SSAValue, hint: str) -> Value:
         if init in self.form.splats:
             return self.value(init)
         slot = self.form.loads[init].argument
@@ -106,7 +106,7 @@ class ScanWriter(KernelWriter):
         if new:
             self.line(f"{', '.join(new)} = {', '.join(new.values())}")
 
-    def _block(self, term: Term, is_block: bool) -> str:
+    def _block(self, term: Value, is_block: bool) -> str:
         """A value as a block: a carry keeps its shape."""
         text = typed(term.text, term.register)
         return text if is_block else f"tl.broadcast_to({text}, ({self.block_size},))"

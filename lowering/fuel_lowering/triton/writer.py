@@ -32,7 +32,9 @@ from fuel_lowering.kernels.map import MapForm
 from fuel_lowering.names import printable, stem
 from fuel_lowering.runs.emitter import CHECK
 from fuel_lowering.runs.launches import DeviceKernel, Parameter
-from fuel_lowering.scalars.rules import Code, Term, evaluate
+from fuel_lowering.scalars.code import Code
+from fuel_lowering.scalars.table import evaluate
+from fuel_lowering.scalars.values import Value
 from fuel_lowering.triton.language import LANGUAGE, RESERVED, loaded, stored
 
 IMPORTS = "import triton\nimport triton.language as tl\n"
@@ -94,7 +96,7 @@ class KernelWriter(abc.ABC):
         """Whether elements are moved and nothing else."""
         self.slots = self._slots(temporaries)
         self.used: dict[int, bool] = {}
-        self.values: dict[SSAValue, Term] = {}
+        self.values: dict[SSAValue, Value] = {}
         self.places: dict[str, str] = {}
 
     def _slots(self, temporaries: Sequence[tuple[str, int]]) -> list[Parameter]:
@@ -200,7 +202,7 @@ class KernelWriter(abc.ABC):
         self.used[slot] = self.used.get(slot, False) or writes
         return "status" if slot == STATUS else self.slots[slot].name
 
-    def load(self, slot: int, at: Access, dtype: DType, hint: str | None = None) -> Term:
+    def load(self, slot: int, at: Access, dtype: DType, hint: str | None = None) -> Value:
         """The elements of a slot at some places, 0 where the mask has none."""
         pointer = self.parameter(slot)
         mask = f", {at.mask}, other=0" if at.mask else ""
@@ -211,13 +213,13 @@ class KernelWriter(abc.ABC):
         """Whether elements are not widened: there and back, a NaN would lose its bits."""
         return self.copies and dtype.is_float and dtype.bits == 16
 
-    def store(self, slot: int, at: Access, value: Term) -> None:
+    def store(self, slot: int, at: Access, value: Value) -> None:
         text = value.text if self.keeps(value.dtype) else stored(value.text, value.dtype)
         pointer = self.parameter(slot, writes=True)
         mask = f", {at.mask}" if at.mask else ""
         self.line(f"tl.store({sum_of(pointer, at.offset)}, {text}{mask})")
 
-    def value(self, value: SSAValue) -> Term:
+    def value(self, value: SSAValue) -> Value:
         """A value at the points of the block: known, a constant, or loaded now."""
         value = self.resolve(value)
         if value in self.values:
@@ -229,9 +231,9 @@ class KernelWriter(abc.ABC):
         self.values[value] = term
         return term
 
-    def _constant(self, value: np.ndarray[Any, Any]) -> Term:
+    def _constant(self, value: np.ndarray[Any, Any]) -> Value:
         term = self.code.constant(value)
-        return Term(stored(term.text, term.dtype), term.dtype) if self.keeps(term.dtype) else term
+        return Value(stored(term.text, term.dtype), term.dtype) if self.keeps(term.dtype) else term
 
     def resolve(self, value: SSAValue) -> SSAValue:
         """The value that another one repeats."""
