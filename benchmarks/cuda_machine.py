@@ -21,7 +21,7 @@ from peers import Absent
 from fuel_dialect.attributes import TargetAttr
 from fuel_runtime import Session
 from fuel_runtime.devices.arrays import DeviceArray
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 
 CUDA = "cuda:0"
 TARGET = TargetAttr.of(CUDA, "triton")

@@ -22,7 +22,7 @@ from fuel_dialect.ops.control import RunOp
 from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.triton.lower import lower_run
 from fuel_runtime import Executable, Session
-from fuel_runtime.call.arguments import Signature
+from fuel_runtime.call.signature import Signature
 
 EXAMPLES = tuple(sorted(path.name for path in checkout.EXAMPLES.glob("*.mlir")))
 QUICK_EXAMPLES = ("kv_cache.mlir", "nested_branch.mlir")

@@ -30,7 +30,7 @@ from fuel_dialect.ops.control import RunOp
 from fuel_lowering.runs.launches import DeviceRun
 from fuel_runtime import Session
 from fuel_runtime.devices.interface import BoundLaunch
-from fuel_runtime.devices.recorded import array_bytes
+from fuel_runtime.devices.loaded_run import array_bytes
 
 COPY = "copy of as many bytes"
 DEVICE_COPY = "device copy"

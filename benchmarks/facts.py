@@ -9,6 +9,8 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from fuel_lowering.cores import usable_cores
+
 PACKAGES = (
     "fuel-compiler",
     "xdsl",
@@ -34,13 +36,6 @@ def processor() -> str:
             return next(models, "").strip() or platform.machine()
     except OSError:
         return platform.processor() or platform.machine()
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def installed(package: str) -> str | None:
@@ -71,7 +66,7 @@ def machine() -> dict[str, Any]:
     return {
         "processor": processor(),
         "architecture": platform.machine(),
-        "cores": cores(),
+        "cores": usable_cores(),
         "system": platform.system(),
         "python": platform.python_version(),
         "packages": {name: installed(name) for name in PACKAGES},
@@ -84,4 +79,4 @@ def machine() -> dict[str, Any]:
 def label() -> str:
     """A name for this kind of machine: `amd-epyc-2-cores`."""
     words = re.sub(r"\(.*?\)|@.*|\bCPU\b|\bProcessor\b", " ", processor())
-    return re.sub(r"[^a-z0-9]+", "-", f"{words} {cores()} cores".lower()).strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", f"{words} {usable_cores()} cores".lower()).strip("-")

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import TensorType, f32
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import DeviceUnavailable
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.interface import BoundLaunch
 from fuel_runtime.devices.vulkan.driver import VulkanDriver, open_vulkan
 

@@ -19,7 +19,7 @@ from math import pi, sin
 from random import Random
 
 from fuel_passes.planning.measurements import MeasurementKey
-from fuel_runtime.measurements import MeasuredTimes
+from fuel_runtime.measurement_store import MeasuredTimes
 from fuel_runtime.picker.decision import Arm, Decision
 from fuel_runtime.picker.resolve import resolve
 from fuel_runtime.telemetry.sampler import Telemetry

@@ -11,7 +11,7 @@ from fake_cupy import LEGACY, FakeCupy, Interpreted, Stream, ndarray
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.targets.numpy import DESCRIPTION as NUMPY
 from fuel_lowering.runs.launches import DeviceKernel
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.cuda.driver import CudaDriver, LoadedKernel
 from fuel_runtime.devices.host.device import Host
 from fuel_runtime.devices.present import Devices

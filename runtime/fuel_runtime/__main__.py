@@ -9,7 +9,7 @@ import sys
 def main() -> int:
     """Run the command; what it needs is imported here, where an interrupt is no traceback."""
     try:
-        from fuel_runtime.cli import command
+        from fuel_runtime.cli.main import command
     except KeyboardInterrupt:
         return 130
     return command()

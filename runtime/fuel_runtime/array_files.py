@@ -20,8 +20,9 @@ import numpy as np
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ArgumentError, ArrayFileError, OutOfMemory, WeightError
-from fuel_runtime.call.arguments import Array, Port, as_array, describe
+from fuel_runtime.call.binding import as_array
 from fuel_runtime.call.host_memory import out_of_memory, wanting
+from fuel_runtime.call.signature import Array, Port, describe
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -32,7 +33,7 @@ MOST_DIMS = 64
 """The most dims that an array of NumPy has."""
 
 MOST_EXPANSION = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
-"""How npz files are compressed, and to how many bytes one byte can expand."""
+"""The compressions of npz files, and the bytes that one byte can expand to."""
 
 MOST_NAMES = 8
 """Of the weights given, how many a message names."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fuel_dialect.errors import FuelError
 from fuel_passes.planning.measurements import dump
-from fuel_runtime.measurements import MeasurementStore, Row
+from fuel_runtime.measurement_store import MeasurementStore, Row
 
 FAILURE = 2
 DAY_S = 86_400.0

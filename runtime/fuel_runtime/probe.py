@@ -76,7 +76,7 @@ def _seen(probing: Probing, registry: Registry | None) -> Iterator[Seen]:
 
 
 def ask(command: Sequence[str]) -> str:
-    """What a tool of this machine prints; nothing where it is missing, fails or hangs."""
+    """Returns what a tool of this machine prints; nothing where it is missing, fails or hangs."""
     if shutil.which(command[0]) is None:
         return ""
     try:

@@ -19,7 +19,7 @@ Measure = Callable[[TargetAttr, int], Rates]
 
 @dataclass(frozen=True)
 class Probing:
-    """What a probe may use."""
+    """Holds the means of a probe."""
 
     tool: Tool
     measure: Measure | None
@@ -35,7 +35,7 @@ class Seen:
     rates: Rates | None = None
     """None for the typical ones."""
     assumed: str = ""
-    """What had to be assumed, in a sentence that begins with the target; empty if nothing."""
+    """The assumptions, in a sentence that begins with the target; empty if there are none."""
 
 
 def typical_rates(target: TargetAttr) -> Rates:

@@ -33,8 +33,8 @@ from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.topology import STAMP, attribute_of
 from fuel_runtime import Session, open_devices
-from fuel_runtime.cli import main
-from fuel_runtime.devices.topology import topology_for
+from fuel_runtime.cli.main import main
+from fuel_runtime.devices.described_topology import topology_for
 from fuel_runtime.probe import probe
 
 CHAIN = """\

@@ -47,7 +47,7 @@ MODULES = {
     "numpy.testing",
 }
 
-RUN = "from fuel_runtime.cli import main; main({arguments!r})"
+RUN = "from fuel_runtime.cli.main import main; main({arguments!r})"
 OPT = "from xdsl.xdsl_opt_main import xDSLOptMain; xDSLOptMain(args={arguments!r}).run()"
 
 BF16 = """

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 
 from fake_devices import REGISTRY
-from fuel_runtime import load_arrays, save_arrays
-from fuel_runtime.cli import main
+from fuel_runtime import Session, load_arrays, save_arrays
+from fuel_runtime.cli.flags import parser
+from fuel_runtime.cli.main import main
 from fuel_runtime.devices.opening import open_devices
 
 PROGRAM = """
@@ -228,6 +230,30 @@ def test_a_device_for_all_kernels(run: Run) -> None:
     assert "runs        1 a call, of 1 lowered\n  run0 on cuda:0/triton: " in out
 
 
+@pytest.mark.usefixtures("fakes")
+def test_results_that_stay_on_a_device(run: Run) -> None:
+    usual = ok(run("p.mlir", *ARGS))
+    devices = ("--devices", "cpu,cuda:0", "--emulate", "cuda:0=1048576", "--report")
+    both = ("--results=sum=cuda:0", "--results=result1=cuda:0")
+    for where in (("--results", "cuda:0"), both):
+        out = ok(run("p.mlir", *ARGS, *devices, "--device", "cuda:0", *where))
+        assert out.endswith(usual)
+        assert "cuda:0 to cpu" not in out
+
+
+def test_decisions_without_signals_and_with_exploring(run: Run) -> None:
+    usual = ok(run("p.mlir", *ARGS))
+    keep = ("--variants", "keep", "--repeat", "3")
+    assert ok(run("p.mlir", *ARGS, *keep, "--no-telemetry", "--explore", "0.5")) == usual
+
+
+def test_every_option_of_a_session_has_a_flag() -> None:
+    flags = {action.dest for action in parser()._actions}
+    of_session = set(inspect.signature(Session.__init__).parameters) - {"self"}
+    of_compile = set(inspect.signature(Session.compile).parameters) - {"self", "program"}
+    assert of_session | of_compile <= flags
+
+
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--help"])
@@ -366,6 +392,18 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         ("p.mlir", *ARGS, "--device", "cuda:0"),
         "device cuda:0 is not in topology 'cpu'; it has cpu/numpy",
     ),
+    "bad share": (("p.mlir", *ARGS, "--explore", "2"), "--explore: expected a share from 0 to 1"),
+    "no share": (("p.mlir", *ARGS, "--explore", "x"), "--explore: expected a share from 0 to 1"),
+    "bad bytes": (
+        ("p.mlir", *ARGS, "--devices=cpu,cuda:0", "--emulate=cuda:0=1G"),
+        "--emulate 'cuda:0=1G': write a device and its bytes",
+    ),
+    "unknown result": (("p.mlir", *ARGS, "--results", "z=cpu"), "there is no result 'z'"),
+    "results twice": (
+        ("p.mlir", *ARGS, "--results", "cpu", "--results", "sum=cpu"),
+        "--results cpu is for all results; it cannot be given with another",
+    ),
+    "bad arm to forbid": (("p.mlir", *ARGS, "--forbid", "d0"), "--forbid 'd0': write a decision"),
     "bad precision floor": (("p.mlir", *ARGS, "--max-ulps", "-1"), "argument --max-ulps: expected"),
     "too high a precision": (("p.mlir", *ARGS, "--max-ulps", "0"), "tiles: precision-floor"),
     "no measurements": (("p.mlir", *ARGS, "--measurements", "no.json"), "no.json cannot be read"),
@@ -418,7 +456,7 @@ def test_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fuel_runtime.cli.load_program", interrupt)
+    monkeypatch.setattr("fuel_runtime.cli.main.load_program", interrupt)
     assert run("p.mlir", *ARGS) == (130, "", "")
 
 
@@ -500,14 +538,15 @@ def test_state_is_kept_from_call_to_call(
 
 ENDED = """
 import os, signal, sys
-from fuel_runtime import array_files, cli
+from fuel_runtime import array_files
+from fuel_runtime.cli.main import command
 
 def stuck(file, arrays):
     os.kill(os.getpid(), signal.SIGTERM)
 
 array_files._FORMATS[".npz"] = (array_files._FORMATS[".npz"][0], stuck)
 sys.argv = ["fuel-run", "p.mlir", "--random", "0", "--out", "out.npz"]
-sys.exit(cli.command())
+sys.exit(command())
 """
 
 

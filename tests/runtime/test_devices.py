@@ -13,9 +13,9 @@ import pytest
 from fake_devices import REGISTRY, fake
 from fuel_dialect.errors import ArgumentError, DeviceUnavailable, FuelError, UnknownDevice
 from fuel_runtime import Session
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
+from fuel_runtime.devices.described_topology import topology_for
 from fuel_runtime.devices.opening import open_devices
-from fuel_runtime.devices.topology import topology_for
 
 
 def test_devices_in_the_order_they_are_asked_for() -> None:

@@ -29,7 +29,7 @@ from fuel_dialect.errors import (
     OutOfMemory,
 )
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.cuda import driver as cuda
 from fuel_runtime.devices.emulated import driver as emulated
 from fuel_runtime.devices.interface import BoundLaunch, Driver

@@ -20,8 +20,8 @@ from fake_cupy import LEGACY, PER_THREAD, FakeCupy
 from fuel_dialect import knobs
 from fuel_dialect.errors import ArgumentError
 from fuel_runtime import Session
-from fuel_runtime.devices.buffers import BufferDevice
-from fuel_runtime.devices.cuda.exchange import CudaArray
+from fuel_runtime.devices.buffer_device import BufferDevice
+from fuel_runtime.devices.cuda.cuda_exchange import CudaArray
 from fuel_runtime.devices.emulated.driver import EmulatedDriver
 from fuel_runtime.devices.present import Devices
 

@@ -238,7 +238,7 @@ def test_too_little_memory_for_an_argument(monkeypatch: pytest.MonkeyPatch) -> N
     exe = Session().compile(
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { func.return %x : tensor<4xf32> }"
     )
-    monkeypatch.setattr("fuel_runtime.call.arguments.np.asarray", refuse)
+    monkeypatch.setattr("fuel_runtime.call.binding.np.asarray", refuse)
     with pytest.raises(OutOfMemory, match="cpu: a call of main takes more memory than the host"):
         exe([1, 2, 3, 4])
 
@@ -248,7 +248,7 @@ def test_too_little_memory_for_a_result_of_a_device(monkeypatch: pytest.MonkeyPa
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
         "  %y = fuel.neg %x : tensor<4xf32> func.return %y : tensor<4xf32> }"
     )
-    monkeypatch.setattr("fuel_runtime.devices.buffers.np.empty", refuse)
+    monkeypatch.setattr("fuel_runtime.devices.buffer_device.np.empty", refuse)
     with pytest.raises(OutOfMemory, match="cpu: a call of main takes more memory than the host"):
         exe(np.ones(4, np.float32))
 

@@ -26,9 +26,9 @@ from fuel_dialect.errors import (
 )
 from fuel_runtime import Executable, Session
 from fuel_runtime.call.live import Live
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.present import Devices
-from fuel_runtime.measurements import MeasurementStore
+from fuel_runtime.measurement_store import MeasurementStore
 from fuel_runtime.telemetry.providers import Dial
 from fuel_runtime.telemetry.sampler import Telemetry
 

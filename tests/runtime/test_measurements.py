@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fuel_passes.planning.measurements import MeasurementKey, parse
 from fuel_runtime import measurements_cli
-from fuel_runtime.measurements import (
+from fuel_runtime.measurement_store import (
     NO_ESTIMATE,
     Estimate,
     MeasuredTimes,
@@ -94,7 +94,7 @@ def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_a_locked_store_is_an_error_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuel_runtime.measurements.BUSY_S", 0.05)
+    monkeypatch.setattr("fuel_runtime.measurement_store.BUSY_S", 0.05)
     store = MeasurementStore(tmp_path / "times.db")
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("begin exclusive")
@@ -117,7 +117,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from fuel_passes.planning.measurements import MeasurementKey
-from fuel_runtime.measurements import MeasurementStore
+from fuel_runtime.measurement_store import MeasurementStore
 store = MeasurementStore(sys.argv[1])
 for n in range(int(sys.argv[2])):
     store.add({MeasurementKey(("relu",), (), (int(sys.argv[3]),), "cpu/numpy"): [1.0]})

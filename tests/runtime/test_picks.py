@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from fuel_dialect.errors import DecisionError, DeviceUnavailable
 from fuel_passes.planning.measurements import MeasurementKey
-from fuel_runtime.measurements import MeasuredTimes
+from fuel_runtime.measurement_store import MeasuredTimes
 from fuel_runtime.picker.decision import Arm, Decision, Need
 from fuel_runtime.picker.policy import Policy
 from fuel_runtime.picker.resolve import resolve
-from fuel_runtime.picker.routes import (
+from fuel_runtime.picker.route_cache import (
     Fingerprint,
     RouteCache,
     devices_of,

@@ -17,7 +17,7 @@ from fuel_dialect.context import make_context
 from fuel_dialect.targets.machine import Topology
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Session
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 from machines import machines, placed_programs
 from programs import Program
 

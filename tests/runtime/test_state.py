@@ -16,7 +16,7 @@ from fake_devices import fake
 from fuel_dialect.context import parse_module
 from fuel_runtime import Executable, Session
 from fuel_runtime.call.state import Use
-from fuel_runtime.cli import main
+from fuel_runtime.cli.main import main
 
 ROOM, WIDTH = 8, 4
 

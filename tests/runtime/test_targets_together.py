@@ -31,7 +31,7 @@ from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp
 from fuel_runtime import Session
-from fuel_runtime.cli import main as fuel_run
+from fuel_runtime.cli.main import main as fuel_run
 from fuel_runtime.compile.session import find_function
 from fuel_runtime.devices.arrays import DeviceArray
 
@@ -316,7 +316,7 @@ from importlib import util
 find = util.find_spec
 util.find_spec = lambda name, package=None: None if name == {package!r} else find(name, package)
 sys.modules[{package!r}] = None
-from fuel_runtime.cli import main
+from fuel_runtime.cli.main import main
 sys.exit(main({arguments!r}))
 """
 

@@ -24,7 +24,7 @@ from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
 from fuel_dialect.ops.control import RunOp
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.interface import BoundLaunch
 from fuel_runtime.devices.vulkan import driver as vulkan
 from fuel_runtime.devices.vulkan import facts as vulkan_facts
@@ -452,7 +452,7 @@ import numpy as np
 from test_vulkan import add_run, opened, unused
 from fuel_dialect.attributes import DeviceAttr
 from fuel_runtime.devices.vulkan import driver as vulkan
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 driver = opened(staged={staged})
 device = BufferDevice(DeviceAttr.of("vulkan:0"), driver, {{"kompute": unused}})
 run = device.load([add_run(1000)], {{}})["add"]

@@ -26,7 +26,7 @@ from fuel_dialect.errors import (
 )
 from fuel_runtime import Executable, Session
 from fuel_runtime.devices.arrays import DeviceArray
-from fuel_runtime.devices.buffers import BufferDevice
+from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.present import Devices
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from fuel_dialect.errors import LoweringError
 from fuel_lowering import cache
+from fuel_lowering.cores import usable_cores
 from fuel_lowering.kompute import glslang
 from fuel_lowering.kompute.spirv import facts_of
 from fuel_lowering.runs.launches import DeviceKernel
@@ -64,7 +65,7 @@ def compile_all(kernels: Sequence[DeviceKernel]) -> None:
 
     Raises `LoweringError` for the first that does not compile.
     """
-    with ThreadPoolExecutor(max(1, min(len(kernels), os.cpu_count() or 1))) as pool:
+    with ThreadPoolExecutor(max(1, min(len(kernels), usable_cores()))) as pool:
         for _ in pool.map(compile_kernel, kernels):
             pass
 

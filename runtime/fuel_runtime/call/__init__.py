@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What happens in a call of an executable."""
+"""Makes a call of an executable: arguments, route, walk, state, report."""

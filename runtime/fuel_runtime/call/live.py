@@ -16,26 +16,26 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from fuel_runtime.call.plan import LEFT, Choices, Plan, Traced
 from fuel_runtime.call.report import Change, Fault
 from fuel_runtime.call.route import Call, Route
 from fuel_runtime.call.stream import Stream
-from fuel_runtime.call.walk import last_uses
+from fuel_runtime.call.stretch import LEFT, Choices, Stretch, WrittenRoute
+from fuel_runtime.call.walk_source import last_uses
 from fuel_runtime.picker.decision import Decision, Pick
 from fuel_runtime.picker.policy import Policy
-from fuel_runtime.picker.recorded import Recorded
+from fuel_runtime.picker.replay import RecordedRoute
 from fuel_runtime.picker.resolve import resolve
-from fuel_runtime.picker.routes import Fingerprint, RouteCache, devices_of, tiers_of
+from fuel_runtime.picker.route_cache import Fingerprint, RouteCache, devices_of, tiers_of
 from fuel_runtime.telemetry.sampler import Telemetry
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp
-    from fuel_runtime.call.arguments import Signature
+    from fuel_runtime.call.signature import Signature
     from fuel_runtime.call.state import Use
-    from fuel_runtime.measurements import MeasuredTimes
+    from fuel_runtime.measurement_store import MeasuredTimes
 
 MOST_WALKS = 32
-"""The walks and plans that an executable keeps, each."""
+"""The walks and stretches that an executable keeps, each."""
 
 MOST_EVENTS = 64
 MEASURE_EVERY = 64
@@ -52,7 +52,7 @@ class Steering:
     telemetry: Telemetry = field(default_factory=Telemetry)
     times: MeasuredTimes | None = None
     plugins: bool = True
-    replayed: Recorded | None = None
+    replayed: RecordedRoute | None = None
 
     def check_replay(self, entry: str, decisions: Iterable[Decision]) -> None:
         """Raise `DecisionError` where the route to replay is one of another program."""
@@ -68,7 +68,7 @@ class Live:
         signature: Signature,
         decisions: Mapping[BranchOp, Decision],
         first: Choices,
-        trace: Callable[[Choices], Traced],
+        write: Callable[[Choices], WrittenRoute],
         namespace: Mapping[str, Any],
         steering: Steering,
         fingerprint: Fingerprint,
@@ -92,12 +92,12 @@ class Live:
         self.calls = 0
         """Counted only where calls are timed."""
         self.explored = 0
-        self.settled: Traced | None = None
-        self._files: dict[str, Traced] = {}
+        self.settled: WrittenRoute | None = None
+        self._files: dict[str, WrittenRoute] = {}
         self._first = dict(first)
-        self._trace = trace
-        self._traced: OrderedDict[object, Traced] = OrderedDict()
-        self._plans: OrderedDict[object, Plan] = OrderedDict()
+        self._write = write
+        self._written: OrderedDict[object, WrittenRoute] = OrderedDict()
+        self._stretches: OrderedDict[object, Stretch] = OrderedDict()
         self._walks: OrderedDict[object, Walk] = OrderedDict()
         self._lock = Lock()
         self._start = time.monotonic()
@@ -113,7 +113,7 @@ class Live:
                     sizes = (need.transient, need.transient + need.lasting)
                     self.telemetry.watch(need.device, tuple(s for s in sizes if s))
 
-    # What the generated method calls.
+    # For the generated method.
 
     def _unsettled(self, use: Use | None, *arguments: Any) -> tuple[Any, ...]:
         return self.stream(use, arguments)
@@ -129,10 +129,10 @@ class Live:
         stream = Stream(self, use, arguments)
         results = stream.run()
         if not stream.faults:
-            traced = stream.plan.traced
-            paths = (self.decisions[branch].path for branch, _ in traced.route.decisions)
+            written = stream.stretch.written
+            paths = (self.decisions[branch].path for branch, _ in written.route.decisions)
             self.cache.keep(key, {path: self.picks[path] for path in paths})
-            self._settle(traced, epoch)
+            self._settle(written, epoch)
         return results
 
     def _again(
@@ -146,7 +146,7 @@ class Live:
         for path, pick in picks.items():
             self.note(path, pick)
         decided = {b: picks[d.path].arm for b, d in self.decisions.items() if d.path in picks}
-        self._settle(self.plan(decided).traced, epoch)
+        self._settle(self.stretch_of(decided).written, epoch)
         try:
             return self.walk(use, *arguments)
         except LEFT as error:
@@ -245,50 +245,50 @@ class Live:
 
     # Routes.
 
-    def traced(self, choices: Choices) -> Traced:
+    def written(self, choices: Choices) -> WrittenRoute:
         """Returns the route of some choices; the first arm that can run where there is none."""
         full = {**self._first, **choices}
         key = tuple(full.get(branch) for branch in self.decisions)
-        return _kept(self._traced, key, lambda: self._trace(full))
+        return _kept(self._written, key, lambda: self._write(full))
 
-    def plan(self, choices: Choices) -> Plan:
+    def stretch_of(self, choices: Choices) -> Stretch:
         """Returns what a call does up to the next decision after some that were made."""
         key = tuple(choices.get(branch) for branch in self.decisions)
-        return _kept(self._plans, key, lambda: self._planned(choices))
+        return _kept(self._stretches, key, lambda: self._found_stretch(choices))
 
-    def _planned(self, choices: Choices) -> Plan:
-        traced = self.traced(choices)
-        route = traced.route
+    def _found_stretch(self, choices: Choices) -> Stretch:
+        written = self.written(choices)
+        route = written.route
         number = next((n for n, (b, _) in enumerate(route.decisions) if b not in choices), None)
         if number is None:
-            return Plan(traced, route.calls, tuple(map(tuple, last_uses(route))), None)
+            return Stretch(written, route.calls, tuple(map(tuple, last_uses(route))), None)
         branch = route.decisions[number][0]
         others = [
-            self.traced({**choices, branch: index}).route
+            self.written({**choices, branch: index}).route
             for index, arm in enumerate(self.decisions[branch].arms)
             if arm.unavailable is None
         ]
         sure = set[tuple[str, ...]].intersection(*({c.outputs for c in o.calls} for o in others))
         calls = tuple(c for c in route.calls if c.after <= number and c.outputs in sure)
-        return Plan(traced, calls, _dead(calls, others), branch)
+        return Stretch(written, calls, _dead(calls, others), branch)
 
-    def _settle(self, traced: Traced, epoch: int) -> None:
+    def _settle(self, written: WrittenRoute, epoch: int) -> None:
         """Take the straight walk of a route until the epoch is another."""
-        walk = _kept(self._walks, traced.key, lambda: self._compiled(traced))
+        walk = _kept(self._walks, written.key, lambda: self._compiled(written))
         with self._lock:
-            self.settled = traced
+            self.settled = written
             self.walk = walk if self.steering.times is None else self._counted(walk)
             self.epoch = epoch
 
-    def _compiled(self, traced: Traced) -> Walk:
+    def _compiled(self, written: WrittenRoute) -> Walk:
         """Returns the generated walk of a route; its file is named after the route."""
-        names = {**self.namespace, **traced.functions}
-        exec(compile(traced.source, traced.file, "exec"), names)
+        names = {**self.namespace, **written.functions}
+        exec(compile(written.source, written.file, "exec"), names)
         walk = names.pop("walk")
-        self._files[traced.file] = traced
+        self._files[written.file] = written
         return walk
 
-    def traced_of(self, file: str) -> Traced | None:
+    def route_in(self, file: str) -> WrittenRoute | None:
         """Returns the route whose walk is in a file of generated code."""
         return self._files.get(file)
 
@@ -342,10 +342,10 @@ class Live:
     def route(self) -> dict[str, int]:
         """Returns the arm of every decision that the program comes to now, by path."""
         choices: dict[BranchOp, int] = {}
-        plan = self.plan(choices)
-        while plan.next is not None:
-            choices[plan.next] = self.resolve(plan.next, {}).arm
-            plan = self.plan(choices)
+        stretch = self.stretch_of(choices)
+        while stretch.next is not None:
+            choices[stretch.next] = self.resolve(stretch.next, {}).arm
+            stretch = self.stretch_of(choices)
         return {self.decisions[branch].path: arm for branch, arm in choices.items()}
 
 

@@ -15,7 +15,7 @@ class DeviceReport:
     device: str
     absent: str = ""
     identity: str = ""
-    """What the hardware is called."""
+    """The name of the hardware."""
     emulated: bool = False
     targets: tuple[str, ...] = ()
     """The code generators that serve it; the text names them where there is more than one."""
@@ -40,7 +40,7 @@ class TransferReport:
     """The name of an argument, or what gives the value."""
     type: str
     origin: str
-    """Where the value comes from: `caller` for an argument, which comes as it is given."""
+    """The device that the value is on: `caller` for an argument, which comes as it is given."""
     to: str
     bytes: int
     moved_bytes: int = 0
@@ -83,7 +83,7 @@ class BranchReport:
     arm: int | None
     why: str
     on_route: bool
-    """Whether a call comes to the branch: it does not if another arm around it is chosen."""
+    """True if a call comes to the branch: it does not if another arm around it is chosen."""
     arms: tuple[ArmReport, ...]
 
 

@@ -23,13 +23,13 @@ class Call:
     reuses: Mapping[int, int] = field(default_factory=dict, kw_only=True)
     """The outputs that take over the buffer of an input, and that input."""
     after: int = field(default=0, kw_only=True)
-    """How many decisions the route has come to before it."""
+    """The number of decisions that the route has come to before it."""
     inside: tuple[int, ...] = field(default=(), kw_only=True)
     """The numbers of the decisions in whose chosen arm it stands, the outermost first."""
 
     @property
     def unpacked(self) -> str:
-        """What takes the results: a function gives a tuple of them."""
+        """The target of an assignment of the results: a function gives a tuple of them."""
         return tuple_of(self.outputs)[1:-1]
 
 
@@ -43,7 +43,7 @@ class Transfer(Call):
 
     type: AnyTensor
     origin: DeviceAttr | None
-    """Where the value is; None for an argument, which comes as the caller has it."""
+    """The device of the value; None for an argument, which comes as the caller has it."""
     to: DeviceAttr
 
     @property
@@ -58,7 +58,7 @@ class Transfer(Call):
 
     @property
     def unpacked(self) -> str:
-        """What takes the result: a transfer gives the value itself."""
+        """The target of an assignment of the result: a transfer gives the value itself."""
         return self.result
 
 
@@ -111,7 +111,7 @@ class Route:
         return [call.function for call in self.calls if not isinstance(call, Transfer)]
 
     def update(self, argument: int, result: int) -> Update:
-        """How a donated argument becomes the result that is its next value."""
+        """Returns how a donated argument becomes the result that is its next value."""
         makers = self.makers
         name, steps = self.results[result], 0
         while name in makers and name != f"a{argument}":

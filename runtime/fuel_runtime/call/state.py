@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import numpy as np
 
 from fuel_dialect.errors import ArgumentError, StateError
-from fuel_runtime.call.arguments import Array, Port, Signature, Value, adopted, as_value, describe
+from fuel_runtime.call.binding import adopted, as_value
 from fuel_runtime.call.host_memory import wanting
+from fuel_runtime.call.signature import Array, Port, Signature, Value, describe
 
 if TYPE_CHECKING:
     from fuel_runtime.devices.interface import Device, Taker
@@ -29,7 +30,7 @@ class StateType:
     ports: tuple[Port, ...]
     devices: tuple[Device, ...]
     takers: tuple[Taker, ...] = ()
-    """See `arguments.adopted`."""
+    """See `binding.adopted`."""
 
     @staticmethod
     def of(
@@ -147,7 +148,7 @@ class Use:
 
 class State:
     """
-    What a program keeps from call to call: `exe(x, state=state)` reads it and updates it.
+    Holds the members of a program's state: `exe(x, state=state)` reads and updates them.
 
     `state["cache"]` is a NumPy copy of a member, and iterating gives the names. It serves one call
     at a time; an executable serves as many states at once as there are. Members lie on the device

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, FuelError, OutOfMemory
-from fuel_runtime.call.plan import LEFT, Chooser, Plan, Traced
 from fuel_runtime.call.route import Call, Transfer
-from fuel_runtime.call.walk import aliasing, owned
+from fuel_runtime.call.stretch import LEFT, Chooser, Stretch, WrittenRoute
+from fuel_runtime.call.walk_source import aliasing, owned
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp
@@ -46,7 +46,7 @@ class Stream:
         self.choices: dict[BranchOp, int] = {}
         self.failed: dict[BranchOp, dict[int, str]] = {}
         self.faults = 0
-        self.plan: Plan = live.plan({})
+        self.stretch: Stretch = live.stretch_of({})
         self.is_timed = is_timed
         self.spent: dict[int, float] = {}
         """The nanoseconds in each decision's arm, by the number of the decision."""
@@ -71,16 +71,16 @@ class Stream:
 
     def _advance(self) -> tuple[Any, ...]:
         while True:
-            self.plan = self.live.plan(self.choices)
-            for call, dead in zip(self.plan.calls, self.plan.dead, strict=True):
+            self.stretch = self.live.stretch_of(self.choices)
+            for call, dead in zip(self.stretch.calls, self.stretch.dead, strict=True):
                 if call.outputs not in self._done:
                     self._do(call)
                 for name in dead:
                     self.values.pop(name, None)
             self._at = None
-            if self.plan.next is None:
+            if self.stretch.next is None:
                 return self._finish()
-            self._decide(self.plan.next)
+            self._decide(self.stretch.next)
 
     def _decide(self, branch: BranchOp) -> None:
         if branch in self._forced:
@@ -100,7 +100,7 @@ class Stream:
         self._at = call
         if call.reuses and self.use is not None and self.live.signature.members:
             self.use.progress.writing += 1
-        function = self.plan.traced.functions[call.function]
+        function = self.stretch.written.functions[call.function]
         inputs = [self.values[name] for name in call.inputs]
         for operand in call.reuses.values():
             self.values.pop(call.inputs[operand], None)
@@ -116,12 +116,12 @@ class Stream:
 
     def _time(self, call: Call, start: int) -> None:
         """Add what a call took to the arms it stands in, or whose results it brings."""
-        for label in self.plan.traced.devices(call):
+        for label in self.stretch.written.devices(call):
             self.live.namespace["devices"][label].synchronise()
         spent = time.perf_counter_ns() - start
         numbers = set(call.inside)
         if isinstance(call, Transfer):
-            yields = self.plan.traced.route.yields
+            yields = self.stretch.written.route.yields
             numbers |= {n for n, names in enumerate(yields) if call.source in names}
         for number in numbers:
             self.spent[number] = self.spent.get(number, 0.0) + spent
@@ -133,35 +133,35 @@ class Stream:
         if name.startswith("leaf"):
             self.values[name] = self.live.namespace[name]
             return
-        maker = self.plan.traced.route.makers.get(name)
+        maker = self.stretch.written.route.makers.get(name)
         if maker is None:
             raise _Lost(name)
         self._do(maker)
 
     def _finish(self) -> tuple[Any, ...]:
         """Return the results, each with memory of its own, and keep the state."""
-        traced, signature = self.plan.traced, self.live.signature
+        written, signature = self.stretch.written, self.live.signature
         results: list[Any] = []
-        for name, is_copied in owned(traced.route, signature):
+        for name, is_copied in owned(written.route, signature):
             self._ensure(name)
             value = self.values[name]
             results.append(value.copy() if is_copied else value)
-        self._succeed(traced)
+        self._succeed(written)
         state = aliasing(signature)
         if self.use is not None and signature.members:
             self.use.keep(tuple(results[member.result] for member in signature.members))
         return tuple(result for index, result in enumerate(results) if index not in state)
 
-    def _succeed(self, traced: Traced) -> None:
+    def _succeed(self, written: WrittenRoute) -> None:
         live = self.live
-        for number, (branch, arm) in enumerate(traced.route.decisions):
+        for number, (branch, arm) in enumerate(written.route.decisions):
             path = live.decisions[branch].path
             if self.is_timed and not self.faults and number in self.spent:
                 live.record(path, arm, self.spent[number])
             live.warm.add((path, arm))
         trial = live.telemetry.on_trial
         if trial:
-            for label in trial.intersection(traced.route.homes.values()):
+            for label in trial.intersection(written.route.homes.values()):
                 live.telemetry.succeed(label)
 
     # Faults.
@@ -175,19 +175,19 @@ class Stream:
         found = _walk_frame(error, self.live)
         if found is None:
             raise error
-        traced, variables, line = found
-        self.choices = dict(traced.route.decisions)
-        self.plan = self.live.plan(self.choices)
+        written, variables, line = found
+        self.choices = dict(written.route.decisions)
+        self.stretch = self.live.stretch_of(self.choices)
         self.values.update({n: v for n, v in variables.items() if _is_value(n)})
         variables.clear()
-        self._rewind(traced, line)
+        self._rewind(written, line)
         traceback.clear_frames(error.__traceback__)
         self._leave(error)
 
-    def _rewind(self, traced: Traced, line: int) -> None:
+    def _rewind(self, written: WrittenRoute, line: int) -> None:
         """Find the call that failed by its line, and forget what was written over by then."""
-        calls = traced.route.calls
-        number = traced.lines[line] if line < len(traced.lines) else None
+        calls = written.route.calls
+        number = written.lines[line] if line < len(written.lines) else None
         if number is None:
             self._done = {call.outputs for call in calls}
             return
@@ -199,14 +199,14 @@ class Stream:
 
     def _leave(self, error: BaseException) -> None:
         """Leave the arm that failed, so that `run` goes on at its decision. Raises at the end."""
-        traced = self.plan.traced
+        written = self.stretch.written
         call = self._at
-        devices = traced.devices(call) if call is not None else ()
+        devices = written.devices(call) if call is not None else ()
         device = devices[0] if devices else "cpu"
-        numbers = self._blamed(traced, call, device)
+        numbers = self._blamed(written, call, device)
         error.__traceback__ = None
         for number in numbers:
-            branch, arm = traced.route.decisions[number]
+            branch, arm = written.route.decisions[number]
             path = self.live.decisions[branch].path
             reason = f"{type(error).__name__}: {error}"
             self.failed.setdefault(branch, {})[arm] = reason
@@ -214,25 +214,25 @@ class Stream:
             self.faults += 1
             self._fault = f"{reason} (on {device})"
             if self._has_another(branch):
-                self._go_back(traced, number, device, isinstance(error, DeviceFailure))
+                self._go_back(written, number, device, isinstance(error, DeviceFailure))
                 return
         raise self._refusal(error, call, device, numbers) from error
 
-    def _blamed(self, traced: Traced, call: Call | None, device: str) -> list[int]:
+    def _blamed(self, written: WrittenRoute, call: Call | None, device: str) -> list[int]:
         """Returns the decisions whose arm may be to blame, the most likely first."""
         if call is None:
             return []
         inner = list(reversed(call.inside))
-        decided = range(min(call.after, len(traced.route.decisions)))
+        decided = range(min(call.after, len(written.route.decisions)))
         using = [
             number
             for number in reversed(decided)
-            if number not in inner and device in self._places(traced, number)
+            if number not in inner and device in self._places(written, number)
         ]
         return [*inner, *using]
 
-    def _places(self, traced: Traced, number: int) -> Iterable[str]:
-        branch, arm = traced.route.decisions[number]
+    def _places(self, written: WrittenRoute, number: int) -> Iterable[str]:
+        branch, arm = written.route.decisions[number]
         return self.live.decisions[branch].arms[arm].places
 
     def _has_another(self, branch: BranchOp) -> bool:
@@ -245,11 +245,11 @@ class Stream:
             return False
         return True
 
-    def _go_back(self, traced: Traced, number: int, device: str, is_lost: bool) -> None:
+    def _go_back(self, written: WrittenRoute, number: int, device: str, is_lost: bool) -> None:
         """Forget a decision and what came after it, and what lay on a lost device."""
-        decided = traced.route.decisions[:number]
-        kept = {name for c in traced.route.calls if c.after <= number for name in c.outputs}
-        homes = traced.route.homes
+        decided = written.route.decisions[:number]
+        kept = {name for c in written.route.calls if c.after <= number for name in c.outputs}
+        homes = written.route.homes
         self.choices = {b: self.choices[b] for b, _ in decided if b in self.choices}
         self.values = {
             name: value
@@ -259,7 +259,7 @@ class Stream:
             or (name in kept and not (is_lost and homes.get(name) == device))
         }
         self._done = {
-            c.outputs for c in traced.route.calls if c.after <= number and c.outputs in self._done
+            c.outputs for c in written.route.calls if c.after <= number and c.outputs in self._done
         }
         self._at = None
 
@@ -276,7 +276,9 @@ class Stream:
         """Returns the one error of a call for which no arm is left."""
         entry = self.live.signature.entry
         what = "a transfer" if isinstance(call, Transfer) else (call.function if call else "a call")
-        tried = [self.live.decisions[self.plan.traced.route.decisions[n][0]].path for n in numbers]
+        tried = [
+            self.live.decisions[self.stretch.written.route.decisions[n][0]].path for n in numbers
+        ]
         left = f"; no other arm of {', '.join(tried)} can run" if tried else ""
         kind = type(error) if isinstance(error, FuelError) else OutOfMemory
         return kind(f"{entry}: {what} on {device}: {error}{left}")
@@ -286,13 +288,15 @@ def _is_value(name: str) -> bool:
     return name[0] in "avw" and name[1:].isdigit()
 
 
-def _walk_frame(error: BaseException, live: Chooser) -> tuple[Traced, dict[str, Any], int] | None:
+def _walk_frame(
+    error: BaseException, live: Chooser
+) -> tuple[WrittenRoute, dict[str, Any], int] | None:
     """Returns the route whose walk failed, the variables of the walk, and the line it was at."""
     step = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
-        traced = live.traced_of(code.co_filename) if code.co_name == "walk" else None
-        if traced is not None:
-            return traced, dict(step.tb_frame.f_locals), step.tb_lineno
+        written = live.route_in(code.co_filename) if code.co_name == "walk" else None
+        if written is not None:
+            return written, dict(step.tb_frame.f_locals), step.tb_lineno
         step = step.tb_next
     return None

@@ -23,10 +23,10 @@ from fuel_runtime.picker.resolve import resolve
 
 @dataclass(frozen=True)
 class Survey:
-    """What a function holds: decisions by branch, and, by op, the names of its runs and leaves."""
+    """Holds the decisions of a function by branch, and, by op, the names of its runs and leaves."""
 
     unavailable: str | None
-    """Why what stands outside of branches cannot run here; None if it can."""
+    """The reason why the ops outside of branches cannot run here; None if they can."""
     decisions: Mapping[BranchOp, Decision]
     runs: Mapping[RunOp, str]
     leaves: Mapping[Operation, str]
@@ -75,7 +75,7 @@ def _why_not(
     block: Block, devices: Devices, prefix: str, decisions: dict[BranchOp, Decision]
 ) -> str | None:
     """
-    Why a block cannot run here. Adds its decisions, outer before inner, at any depth.
+    Returns why a block cannot run here. Adds its decisions, outer before inner, at any depth.
 
     A transfer that only arms read which cannot run is no reason: it is not made.
     """
@@ -98,14 +98,14 @@ def _why_not(
 
 
 def _why_not_ends(function: FuncOp, devices: Devices) -> str | None:
-    """Why arguments or results cannot live where they are declared to."""
+    """Returns why arguments or results cannot live on their declared devices; None if they can."""
     body = single_block(function)
     ends = (*argument_devices(function, body), *result_devices(function))
     return next((reason for end in ends if (reason := devices.why_not(end))), None)
 
 
 def _is_read(value: SSAValue, decisions: Mapping[BranchOp, Decision]) -> bool:
-    """Whether anything that can run reads a value, in an arm or through transfers."""
+    """Returns True if anything that can run reads a value, in an arm or through transfers."""
     for use in value.uses:
         reader = use.operation
         if isinstance(reader, TransferOp):

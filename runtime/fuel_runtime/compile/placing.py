@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Where a program is to run and to leave its results, as `Session.compile` is told."""
+"""Reads where a program is to run and to leave its results, as `Session.compile` is told."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fuel_passes.planning.residency import DEVICE
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
-    from fuel_runtime.call.arguments import Port, Signature
+    from fuel_runtime.call.signature import Port, Signature
     from fuel_runtime.devices.present import Devices
 
 Place = Mapping[str, str]

@@ -24,21 +24,21 @@ from fuel_dialect.errors import (
     UnknownDevice,
     WeightError,
 )
-from fuel_runtime.call.arguments import Signature
+from fuel_lowering.cores import usable_cores
 from fuel_runtime.call.live import Steering
+from fuel_runtime.call.signature import Signature
+from fuel_runtime.compile.optimizing import Planning, planned_for
 from fuel_runtime.compile.placing import Place, Results, pins, place_results
-from fuel_runtime.compile.planning import Planning, planned_for
-from fuel_runtime.devices.host.cores import usable_cores
 from fuel_runtime.devices.opening import Emulate, open_devices
 from fuel_runtime.devices.present import Devices
-from fuel_runtime.measurements import (
+from fuel_runtime.measurement_store import (
     MeasuredTimes,
     MeasurementError,
     MeasurementStore,
     is_store,
 )
 from fuel_runtime.picker.policy import Policy
-from fuel_runtime.picker.recorded import Recorded
+from fuel_runtime.picker.replay import RecordedRoute
 from fuel_runtime.telemetry.providers import providers_of
 from fuel_runtime.telemetry.sampler import Provider, Telemetry
 
@@ -55,7 +55,7 @@ MOST_THREADS = 1024
 
 class Session:
     """
-    What programs are compiled for and how.
+    Compiles programs for some devices, with some options.
 
     `devices` is a comma-separated list such as `cpu,cuda:0`, "auto" for what this machine has, or
     what `open_devices` gave. `emulate` names those of them that need not be there: `"cuda:0"`, or
@@ -131,7 +131,7 @@ class Session:
         elif isinstance(measurements, PathLike):
             options["measurements"] = os.fspath(measurements)
         self._devices = _opened(devices, emulate, threads)
-        replayed = None if replay is None else Recorded.of(replay)
+        replayed = None if replay is None else RecordedRoute.of(replay)
         if replayed is not None and force is not None:
             raise DecisionError("session: give replay or force, not both")
         forced = force if replayed is None else replayed.arms
@@ -148,7 +148,7 @@ class Session:
 
     @property
     def devices(self) -> Devices:
-        """What was asked for, what is present, and why the rest is absent."""
+        """The devices that were asked for, those present, and why the rest is absent."""
         return self._devices
 
     def compile(
@@ -184,7 +184,7 @@ class Session:
         `ArgumentError` for a `place` or `results` that names nothing, `OutOfMemory`, and what the
         passes raise.
         """
-        from fuel_runtime.compile.executable import build
+        from fuel_runtime.compile.build import build
 
         module = load_program(program)
         function = find_function(module, entry)
@@ -222,7 +222,7 @@ class Session:
 
     @property
     def telemetry(self) -> Telemetry:
-        """What the devices say of themselves; see `fuel_runtime.telemetry`."""
+        """The signals of the devices; see `fuel_runtime.telemetry`."""
         return self._telemetry
 
     def _topology(self, module: ModuleOp) -> Topology:
@@ -313,7 +313,7 @@ def find_function(module: ModuleOp, entry: str) -> FuncOp:
 
 
 def _thread_count(threads: object) -> int:
-    """How many threads to use. Raises `ArgumentError` for what is no sensible number of them."""
+    """Returns how many threads to use. Raises `ArgumentError` for no sensible number."""
     if threads is None:
         return min(usable_cores(), MOST_THREADS)
     if not isinstance(threads, int) or isinstance(threads, bool):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 CPU_OF_DLPACK = (1, 0)
-"""What DLPack calls the host."""
+"""DLPack's name of the host."""
 
 
 class ArrayOwner(Protocol):
@@ -25,12 +25,12 @@ class ArrayOwner(Protocol):
 
     @property
     def name(self) -> DeviceAttr:
-        """How the device is called."""
+        """The name of the device."""
         ...
 
     @property
     def dlpack_device(self) -> tuple[int, int] | None:
-        """What DLPack calls the device; None if others cannot read its memory."""
+        """DLPack's name of the device; None if others cannot read its memory."""
         ...
 
     def get(self, array: DeviceArray) -> Array:
@@ -70,7 +70,7 @@ class DeviceArray:
 
     @property
     def device(self) -> str:
-        """Where it lies: `cuda:0`."""
+        """The device that holds it: `cuda:0`."""
         return self.owner.name.label
 
     @property

@@ -26,12 +26,12 @@ class ForeignArray(Protocol):
 
 
 class Exchange(abc.ABC):
-    """What a driver can do with memory that others own, or want to see."""
+    """Passes arrays between a driver's memory and that of others."""
 
     @property
     @abc.abstractmethod
     def dlpack_device(self) -> tuple[int, int]:
-        """What DLPack calls the device; exchanges with the same first number reach each other."""
+        """DLPack's name of the device; exchanges with the same first number reach each other."""
 
     @abc.abstractmethod
     def holds(self, value: object) -> bool:

@@ -2,8 +2,8 @@
 """
 Says what the runtime asks of a device, and what a device with memory of its own asks of its driver.
 
-A `Device` is all that the rest of the runtime sees. `BufferDevice` (buffers.py) is the `Device` of
-everything whose memory is not the host's; a `Driver` is what differs between those.
+A `Device` is all that the rest of the runtime sees. `BufferDevice` (buffer_device.py) is the
+`Device` of everything whose memory is not the host's; a `Driver` is what differs between those.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device cannot do however much memory is free."""
+    """Holds the limits of a device that do not depend on free memory."""
 
     largest_buffer_bytes: int | None = None
     """The largest buffer that a kernel can be given; None for any."""
     on_host_cores: bool = False
-    """Whether its kernels run on the cores of the host: "auto" leaves such a device out."""
+    """True if its kernels run on the cores of the host: "auto" leaves such a device out."""
 
 
 class Taker(Protocol):
@@ -41,7 +41,7 @@ class Taker(Protocol):
 
     @property
     def name(self) -> DeviceAttr:
-        """How the device is called."""
+        """The name of the device."""
         ...
 
     def holds(self, value: object) -> bool:
@@ -70,7 +70,7 @@ class Device(Protocol):
 
     @property
     def name(self) -> DeviceAttr:
-        """How the device is called: `cuda:0`."""
+        """The name of the device: `cuda:0`."""
         ...
 
     @property
@@ -85,12 +85,12 @@ class Device(Protocol):
 
     @property
     def identity(self) -> str:
-        """What the hardware is called; measurements belong to it."""
+        """The name of the hardware; measurements belong to it."""
         ...
 
     @property
     def limits(self) -> Limits:
-        """What it cannot do."""
+        """The limits of the device."""
         ...
 
     def free_bytes(self) -> int | None:
@@ -137,7 +137,7 @@ class BoundLaunch:
     """A launch with its kernel loaded and its buffers allocated."""
 
     loaded: Any
-    """What `Driver.load` gave for the kernel."""
+    """The kernel as `Driver.load` gave it."""
     handles: tuple[Any, ...]
     byte_offsets: tuple[int, ...]
     scalars: tuple[int, ...]
@@ -155,12 +155,12 @@ class Driver(abc.ABC):
     """
 
     limits: Limits = Limits()
-    """What the device cannot do."""
+    """The limits of the device."""
 
     @property
     @abc.abstractmethod
     def identity(self) -> str:
-        """What the hardware is called."""
+        """The name of the hardware."""
 
     @abc.abstractmethod
     def allocate(self, bytes: int) -> Any:
@@ -218,7 +218,7 @@ class Driver(abc.ABC):
     def close(self) -> None:
         """Give up whatever is left, in an order that the hardware's library can take."""
 
-    # What only some devices have.
+    # For some devices only.
 
     def after_fork(self) -> bool:
         """

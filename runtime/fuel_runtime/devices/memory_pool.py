@@ -81,7 +81,7 @@ class Pool:
 
     @property
     def idle_bytes(self) -> int:
-        """What is kept for later."""
+        """The bytes that are kept for later."""
         self.collect()
         return sum(size * len(idle) for size, idle in self._idle.items())
 

@@ -18,7 +18,7 @@ from fuel_runtime.devices.interface import Device
 from fuel_runtime.devices.present import HOST_DEVICE, Absent, Devices
 
 if TYPE_CHECKING:
-    from fuel_runtime.devices.buffers import BufferDevice
+    from fuel_runtime.devices.buffer_device import BufferDevice
 
 AUTO = "auto"
 """The name that stands for every device of this machine."""
@@ -217,7 +217,7 @@ def _shared(
 def _made(
     device: DeviceAttr, descriptions: Sequence[TargetDescription], opener: str, *details: Any
 ) -> BufferDevice:
-    from fuel_runtime.devices.buffers import BufferDevice
+    from fuel_runtime.devices.buffer_device import BufferDevice
 
     try:
         driver = named(opener)(device, *details)

@@ -28,7 +28,7 @@ class Owner(ArrayOwner, Protocol):
 
     @property
     def limits(self) -> Limits:
-        """What the device cannot do."""
+        """The limits of the device."""
         ...
 
     def check_open(self) -> None:

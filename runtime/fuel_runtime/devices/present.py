@@ -26,7 +26,7 @@ class Absent:
 
 @dataclass(frozen=True)
 class Devices:
-    """What a session asked for, what it has, and why it lacks the rest."""
+    """Holds the devices that a session asked for, those it has, and why it lacks the rest."""
 
     asked: str
     present: tuple[Device, ...]
@@ -34,7 +34,7 @@ class Devices:
     host: Host
     """Arguments come from it and results go to it, also where no run may be on it."""
     threads: int
-    """How many threads the host may use."""
+    """The threads that the host may use."""
     emulated: frozenset[DeviceAttr] = frozenset()
 
     @property

@@ -51,7 +51,7 @@ class Weights:
         return upload.lease
 
     def _shared(self, array: Array) -> Upload:
-        """What another executable has of the same array, if it is as that has it; else its own."""
+        """Returns the upload of another executable if its elements agree, else a new one."""
         place = array.ctypes.data, array.nbytes
         known = self._device.uploads.get(place)
         if known is not None and ((known.was_fixed and _is_fixed(array)) or self._is_same(known)):
@@ -67,7 +67,7 @@ class Weights:
 
 
 def _is_fixed(array: Array) -> bool:
-    """Whether nobody can write to an array: neither it nor what it is a view of is writeable."""
+    """Returns True if neither an array nor what it is a view of is writeable."""
     held: Any = array
     while isinstance(held, np.ndarray):
         if held.flags.writeable:

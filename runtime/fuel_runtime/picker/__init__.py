@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which arm of a branch runs, and why: pure functions."""
+"""Decides which arm of a branch runs, and says why: pure functions."""

@@ -28,12 +28,12 @@ class Arm:
     price_ns: int | None
     origin: str
     unavailable: str | None
-    """Why this machine cannot run the arm; None if it can."""
+    """The reason why this machine cannot run the arm; None if it can."""
     devices: tuple[str, ...] = ()
     """The labels of the devices that it needs, its own first; without any, that of its target."""
     needs: tuple[Need, ...] = ()
     key: MeasurementKey | None = None
-    """Where its measured time is found; None if it has no kernels."""
+    """The key of its measured time; None if it has no kernels."""
 
     @property
     def device(self) -> str:
@@ -61,4 +61,4 @@ class Pick:
     arm: int
     reason: str
     why_not: Mapping[int, str] = field(default_factory=dict[int, str])
-    """What speaks against each of the other arms."""
+    """The reason against each of the other arms."""

@@ -12,7 +12,7 @@ from fuel_dialect.plugins import SELECTORS, Plugin, found
 from fuel_passes.planning.measurements import MeasurementSource
 from fuel_runtime.picker.decision import Decision, Pick
 from fuel_runtime.picker.policy import Policy
-from fuel_runtime.picker.selectors import eligibility, explore, load, measured, memory, static
+from fuel_runtime.picker.selectors import eligibility, explore, load, measured, memory_guard, static
 from fuel_runtime.picker.selectors.interface import (
     Candidate,
     Selector,
@@ -25,11 +25,11 @@ from fuel_runtime.telemetry.signals import NOTHING, Snapshot
 FORCED = "forced"
 
 FIRST: tuple[Selector, ...] = (eligibility.select,)
-STOCK: tuple[Selector, ...] = (measured.select, memory.select, explore.select, load.select)
+STOCK: tuple[Selector, ...] = (measured.select, memory_guard.select, explore.select, load.select)
 """Times are put in first, so that what comes after can stretch them."""
 
 LOOKAHEAD_K = 3
-"""How many coupled decisions might be made together; decisions are made one by one, in order."""
+"""The most coupled decisions that might be made together; they are made one by one, in order."""
 
 NO_POLICY = Policy()
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What devices say of themselves while programs run."""
+"""Samples the signals of devices while programs run."""

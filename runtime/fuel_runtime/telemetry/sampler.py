@@ -34,7 +34,7 @@ SMOOTHING = 0.15
 """The share of a new sample of load in what the tiers are made of."""
 
 JUMP = 0.3
-"""How far off two samples in a row have to be to be taken as they are."""
+"""The distance of two samples in a row from the mean at which they replace it."""
 
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
@@ -110,7 +110,7 @@ class Telemetry:
         self._stop: Event | None = None
         _ALIVE.add(self)
 
-    # What a picker asks.
+    # For pickers.
 
     def watch(self, device: str, sizes: tuple[int, ...]) -> None:
         """Let a tier change when one of some sizes begins or ceases to fit on a device."""

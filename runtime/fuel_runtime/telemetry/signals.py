@@ -53,7 +53,7 @@ class Signals:
 
 
 UNKNOWN = Signals()
-"""What a device says that says nothing."""
+"""The signals of a device that gives none."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Tiers:
     """Holds the tiers of one device; a picker decides anew when one of them changes."""
 
     fit: int | None = None
-    """How many of the watched sizes fit into the free memory."""
+    """The number of watched sizes that fit into the free memory."""
     memory: int | None = None
     """0 for comfortable, 1 for tight, 2 for full."""
     load: int | None = None
@@ -74,13 +74,13 @@ class Tiers:
 
 
 LOAD_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Where the tiers of load begin; load below the first is none."""
+"""The loads at which tiers begin; load below the first is none."""
 
 LOAD_BAND = 0.1
-"""How far below its beginning load has to fall to leave a tier; half-way at the least."""
+"""The fall of load below the start of a tier that leaves it; half-way at the least."""
 
 LOAD_LEFT = tuple(step - min(LOAD_BAND, step / 2) for step in LOAD_STEPS)
-"""Where the tiers of load are left."""
+"""The loads below which tiers are left."""
 
 MOST_LOADED = 0.95
 """The share that is taken for a device that others fill altogether."""
@@ -89,13 +89,13 @@ SLOWDOWN = tuple(
     1.0 if tier == 0 else 1 / (1 - min(MOST_LOADED, LOAD_STEPS[tier - 1] + 0.05))
     for tier in range(len(LOAD_STEPS) + 1)
 )
-"""What work takes in each tier of load: it gets the share that others leave."""
+"""The slowdown of work in each tier of load: it gets the share that others leave."""
 
 MEMORY_STEPS = ((0.15, 0.20), (0.05, 0.08))
 """The free shares below which memory is tight, then full, and above which it is so no more."""
 
 FIT_MARGIN = 1.25
-"""How many times a size has to be free before it is taken to fit again."""
+"""The factor by which free memory has to exceed a size before that counts as fitting again."""
 
 
 @dataclass(frozen=True)

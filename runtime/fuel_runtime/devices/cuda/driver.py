@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, LoweringError, OutOfMemory
-from fuel_runtime.devices.cuda.exchange import CudaExchange
+from fuel_runtime.devices.cuda.cuda_exchange import CudaExchange
 from fuel_runtime.devices.interface import BoundLaunch, Driver
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Guard:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether an error of CuPy says that a card has no memory left."""
+    """Returns True if an error of CuPy says that a card has no memory left."""
     return getattr(error, "status", None) == OUT_OF_MEMORY
 
 
@@ -371,7 +371,7 @@ class CudaDriver(Driver):
     # Facts and the end.
 
     def free_bytes(self) -> int | None:
-        """What the card has left, and what CuPy's pool keeps."""
+        """Returns the bytes that the card has left, and those that CuPy's pool keeps."""
         with self.guard:
             return self._free_bytes()
 

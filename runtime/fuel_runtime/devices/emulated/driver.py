@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 ALIGNMENT = 256
-"""Where CUDA lets memory begin."""
+"""The alignment of memory on CUDA devices."""
 
 GUARD = 256
 FRESH = 0xFF
@@ -56,7 +56,7 @@ class Memory:
 
     @property
     def is_intact(self) -> bool:
-        """Whether nobody wrote past either end."""
+        """True if nobody wrote past either end."""
         guards = self._all[:GUARD], self._all[-GUARD:]
         return all(bool((guard == UNTOUCHED).all()) for guard in guards)
 
@@ -73,7 +73,7 @@ class EmulatedDriver(Driver):
 
     @property
     def identity(self) -> str:
-        """What it is; nothing that is measured here is true of a GPU."""
+        """The name of the hardware; nothing that is measured here is true of a GPU."""
         return f"emulated {self._device.kind.data} device"
 
     # Memory.
@@ -152,7 +152,7 @@ class EmulatedDriver(Driver):
     # Facts.
 
     def free_bytes(self) -> int | None:
-        """What is left of the capacity."""
+        """Returns the bytes that are left of the capacity."""
         return None if self._capacity is None else self._capacity - self._used
 
     def total_bytes(self) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from fuel_dialect.attributes import HOST, TargetAttr
 from fuel_dialect.targets.machine import Device
-from fuel_runtime.devices.host.cores import usable_cores
+from fuel_lowering.cores import usable_cores
 from fuel_runtime.probing import Probing, Seen, typical_rates
 
 

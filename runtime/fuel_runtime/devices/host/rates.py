@@ -28,12 +28,12 @@ OTHERS = ("f64", "f16", "bf16", "i64", "i32", "i16", "i8", "ui8")
 """Element types that may have rates of their own; those that it lacks are as these are or rare."""
 
 DIFFERENT = 1.25
-"""How many times faster or slower an element type is whose rate is noted: less may be noise."""
+"""The least factor between the rates of two element types that is noted: less may be noise."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work is timed; the time of a call is the least of as many as fit into a while."""
+    """Holds the amounts of work; a time is the least of those that fit into a while."""
 
     moved: int = 1 << 24
     """Bytes of one of two operands that are joined."""

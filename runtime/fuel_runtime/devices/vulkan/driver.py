@@ -41,7 +41,7 @@ LARGEST_TENSOR = (1 << 32) - 16
 WORD = 4
 
 USABLE = ("Shader",)
-"""What kernels may ask of a device: Kompute enables no optional feature."""
+"""The capabilities that kernels may ask for: Kompute enables no optional feature."""
 
 _NUMBERS = count(1)
 
@@ -315,7 +315,7 @@ class VulkanDriver(Driver):
     # Facts.
 
     def free_bytes(self) -> int:
-        """What is left of the device's heap if nobody else takes from it."""
+        """Returns the bytes that are left of the device's heap if nobody else takes from it."""
         return self.total_bytes() - self._used
 
     def total_bytes(self) -> int:
@@ -339,7 +339,7 @@ class VulkanDriver(Driver):
 
 
 def _refusals(kernel: DeviceKernel, spirv: bytes, facts: VulkanFacts) -> Iterator[str]:
-    """Why a device cannot run a kernel, by what the device advertises."""
+    """Yields the reasons why a device cannot run a kernel, by what the device advertises."""
     shader = facts_of(spirv)
     foreign = [name for name in shader.capabilities if name not in USABLE]
     if foreign:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What the Vulkan devices of this machine are and what they can do, asked of the loader itself.
+Lists the Vulkan devices of this machine and what they can do, as the loader says.
 
 Kompute tells a fraction of it. The structures are those of the Vulkan specification; they are read
 through an instance of our own, which is gone when `list_devices` returns.
@@ -35,7 +35,7 @@ DEVICE_LOCAL = 1
 
 LIMITS_BYTES = 504
 SPARSE_BYTES = 20
-"""What `VkPhysicalDeviceLimits` and `VkPhysicalDeviceSparseProperties` take on 64-bit machines."""
+"""The bytes of `VkPhysicalDeviceLimits` and `VkPhysicalDeviceSparseProperties`, 64-bit."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class VulkanFacts:
 
     @property
     def on_host_cores(self) -> bool:
-        """Whether its shaders run on the host's cores."""
+        """True if its shaders run on the host's cores."""
         return self.kind == KINDS[CPU]
 
     @property
     def shares_memory(self) -> bool:
-        """Whether its memory is the host's, so that a copy that the host sees is not needed."""
+        """True if its memory is the host's, so that a copy that the host sees is not needed."""
         return self.kind in (KINDS[CPU], KINDS[INTEGRATED_GPU])
 
 

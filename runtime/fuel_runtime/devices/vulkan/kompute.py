@@ -58,7 +58,7 @@ class Kompute:
 
     def barrier(self) -> Any:
         """
-        What makes the launches after it wait for those before it.
+        Returns the operation that makes the launches after it wait for those before it.
 
         The copy of a few bytes waits for compute, and the next dispatch for the copy. Kernels
         declare what they write `coherent`, so that the wait is all it takes.
@@ -66,15 +66,15 @@ class Kompute:
         return kp.OpTensorSyncLocal([self._fence])
 
     def upload(self, memory: Any) -> Any:
-        """What copies from the host's side of staged memory to the device's."""
+        """Returns the operation that copies staged memory from the host's side to the device's."""
         return kp.OpTensorSyncDevice([memory])
 
     def download(self, memory: Any) -> Any:
-        """What copies from the device's side of staged memory to the host's."""
+        """Returns the operation that copies staged memory from the device's side to the host's."""
         return kp.OpTensorSyncLocal([memory])
 
     def copy(self, source: Any, destination: Any) -> Any:
-        """What copies memory to other memory of the same size."""
+        """Returns the operation that copies memory to other memory of the same size."""
         return kp.OpTensorCopy([source, destination])
 
     def sequence(self, steps: Iterable[Any]) -> Any:

@@ -24,9 +24,9 @@ class Candidate(NamedTuple):
     rank: int = 0
     """Arms of a higher rank are picked only where there is none of a lower one."""
     note: str = ""
-    """What speaks against it."""
+    """The reason against it."""
     is_noisy: bool = False
-    """Whether the time comes from a signal that may be another a moment later."""
+    """True if the time comes from a signal that may change a moment later."""
 
     def demoted(self, rank: int, note: str) -> Candidate:
         """Returns the candidate with a rank, unless it has a higher one already."""
@@ -48,7 +48,7 @@ class View:
     warm: frozenset[int] = frozenset()
     """Arms whose lasting memory is taken already."""
     exploring: bool = False
-    """Whether this call may measure an arm that nobody has measured."""
+    """True if this call may measure an arm that nobody has measured."""
 
 
 NONE_DROPPED: Mapping[int, str] = MappingProxyType({})
@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
     left: tuple[Candidate, ...]
     dropped: Mapping[int, str] = NONE_DROPPED
     reason: str = ""
-    """What decided, where a selector left one candidate."""
+    """The reason, where a selector left one candidate."""
 
 
 Selector: TypeAlias = Callable[[Sequence[Candidate], View], Verdict]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fuel_runtime.picker.selectors.interface import Candidate, Verdict, View
 
 MARGIN = 1.15
-"""How many times as long the arm of the last call may take as another before that replaces it."""
+"""The factor by which the arm of the last call may be slower than the best and stay."""
 
 
 def select(candidates: Sequence[Candidate], view: View) -> Verdict:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from fuel_runtime.call.arguments import Signature
 from fuel_runtime.call.route import Route, Transfer, tuple_of
+from fuel_runtime.call.signature import Signature
 
 INDENT = "    "
 
@@ -113,7 +113,7 @@ def aliasing(signature: Signature) -> dict[int, int]:
 
 
 def _unusual(signature: Signature, mobile: Collection[int]) -> str:
-    """Whether a call is anything but well-formed arrays, given by position."""
+    """Returns the test of a call for anything but well-formed arrays, given by position."""
     tests = [
         f"{_is_no_array(f'a{index}', index in mobile)} "
         f"or a{index}.dtype is not dtype{index} or a{index}.shape != {port.shape}"
@@ -124,7 +124,7 @@ def _unusual(signature: Signature, mobile: Collection[int]) -> str:
 
 
 def _is_no_array(name: str, is_mobile: bool) -> str:
-    """Whether a value is no array of the host, nor, where that will do, of a device."""
+    """Returns the test of a value for anything but an array of the host, or of any device."""
     if not is_mobile:
         return f"type({name}) is not ndarray"
     return f"type({name}) not in arrays"
@@ -193,13 +193,13 @@ def owned(route: Route, signature: Signature) -> list[tuple[str, bool]]:
     """
     state = aliasing(signature)
     sources = {transfer.result: transfer.source for transfer in route.transfers}
-    taken: set[str] = set()
+    used: set[str] = set()
     found: dict[int, tuple[str, bool]] = {}
     for index in sorted(range(len(route.results)), key=lambda index: index not in state):
         name = route.results[index]
         is_own = name.startswith("v")
         if index in state and f"a{state[index]}" in (name, sources.get(name)):
             is_own = True
-        found[index] = name, not is_own or name in taken
-        taken.add(name)
+        found[index] = name, not is_own or name in used
+        used.add(name)
     return [found[index] for index in range(len(route.results))]

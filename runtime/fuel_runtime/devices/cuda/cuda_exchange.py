@@ -20,7 +20,7 @@ from fuel_dialect.layout import row_major_strides
 from fuel_runtime.devices.exchange import Exchange
 
 CUDA_OF_DLPACK = 2
-"""What DLPack calls CUDA cards, which it numbers."""
+"""DLPack's number of the device type of CUDA cards."""
 
 MANAGED_OF_DLPACK = 13
 
@@ -28,7 +28,7 @@ ALREADY_REACHED = 704
 """The status of that error of CUDA: another library has been here."""
 
 BF16_TYPESTR = "<V2"
-"""What ml_dtypes, CuPy and PyTorch call bf16, which NumPy has no letter for."""
+"""The type strings of bf16 in ml_dtypes, CuPy and PyTorch; NumPy has no letter for it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CudaArray:
     is_ready: bool
     is_owners: bool
     keep: Any
-    """What holds the memory."""
+    """The object that holds the memory."""
 
 
 class Card(Protocol):
@@ -62,12 +62,12 @@ class Card(Protocol):
     cupy: Any
     card: Any
     guard: Any
-    """What makes the card the current one, and turns CUDA's errors into those of fuel."""
+    """The block that makes the card the current one, and turns CUDA's errors into those of fuel."""
     stream: Any
 
 
 def is_on_cuda(value: object) -> bool:
-    """Whether an object says that it is an array in CUDA memory."""
+    """Returns True if an object says that it is an array in CUDA memory."""
     return dlpack_card(value) is not None or _interface_of(value) is not None
 
 
@@ -78,7 +78,7 @@ def dlpack_card(value: object) -> int | None:
 
 
 def _place_of(value: object) -> tuple[int, int]:
-    """What `__dlpack_device__` says; of what has none, or raises, no device at all."""
+    """Returns what `__dlpack_device__` gives; no device for an object that lacks it or raises."""
     try:
         kind, card = cast(Any, value).__dlpack_device__()
         return int(kind), int(card)

@@ -16,7 +16,7 @@ from fuel_runtime.call.route import Call, Route, Transfer
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp
-    from fuel_runtime.call.arguments import Signature
+    from fuel_runtime.call.signature import Signature
     from fuel_runtime.picker.decision import Decision, Pick
     from fuel_runtime.telemetry.sampler import Telemetry
 
@@ -27,7 +27,7 @@ Choices = Mapping["BranchOp", int]
 
 
 @dataclass(frozen=True)
-class Traced:
+class WrittenRoute:
     """Holds a route, the functions that it calls, and who makes each value."""
 
     route: Route
@@ -36,13 +36,13 @@ class Traced:
     """The path of each decision that the route comes to, and the arm."""
     source: str
     lines: tuple[int | None, ...]
-    """See `walk.write_walk`."""
+    """See `walk_source.write_walk`."""
 
     @property
     def file(self) -> str:
         """Names the generated code in tracebacks."""
-        taken = ", ".join(f"{path}={arm}" for path, arm in self.key)
-        return f"<fuel walk, {taken}>"
+        arms = ", ".join(f"{path}={arm}" for path, arm in self.key)
+        return f"<fuel walk, {arms}>"
 
     def devices(self, call: Call) -> tuple[str, ...]:
         """Returns the devices that a call may fail for."""
@@ -54,10 +54,10 @@ class Traced:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Stretch:
     """Holds the calls up to the next decision that is still open."""
 
-    traced: Traced
+    written: WrittenRoute
     calls: tuple[Call, ...]
     dead: tuple[tuple[str, ...], ...]
     """After each call, the values that nothing will read."""
@@ -77,9 +77,9 @@ class Chooser(Protocol):
         self, branch: BranchOp, failed: Mapping[int, str], exploring: bool = False
     ) -> Pick: ...
 
-    def plan(self, choices: Choices) -> Plan: ...
+    def stretch_of(self, choices: Choices) -> Stretch: ...
 
-    def traced_of(self, file: str) -> Traced | None: ...
+    def route_in(self, file: str) -> WrittenRoute | None: ...
 
     def note(self, path: str, pick: Pick) -> None: ...
 

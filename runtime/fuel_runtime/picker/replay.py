@@ -15,7 +15,7 @@ from fuel_runtime.picker.decision import Decision
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedRoute:
     """Holds the arms of a route, and the decisions of the program that it was recorded of."""
 
     entry: str
@@ -24,22 +24,22 @@ class Recorded:
     arms: Mapping[str, int]
 
     @staticmethod
-    def of(given: object) -> Recorded:
+    def of(given: object) -> RecordedRoute:
         """Returns a route from `Executable.route()` or a JSON file. Raises `DecisionError`."""
         if isinstance(given, str | os.PathLike):
-            return Recorded._read(os.fspath(given))
-        return Recorded._parsed(given, "replay")
+            return RecordedRoute._read(os.fspath(given))
+        return RecordedRoute._parsed(given, "replay")
 
     @staticmethod
-    def _read(file: str) -> Recorded:
+    def _read(file: str) -> RecordedRoute:
         try:
             value = json.loads(Path(file).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise DecisionError(f"replay: {file} cannot be read: {error}") from error
-        return Recorded._parsed(value, f"replay: {file}")
+        return RecordedRoute._parsed(value, f"replay: {file}")
 
     @staticmethod
-    def _parsed(value: object, where: str) -> Recorded:
+    def _parsed(value: object, where: str) -> RecordedRoute:
         fields = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
         entry, decisions, arms = (fields.get(n) for n in ("entry", "decisions", "arms"))
         if not isinstance(entry, str) or not _is_counts(decisions) or not _is_counts(arms):
@@ -47,7 +47,7 @@ class Recorded:
                 f"{where} is no route: it has an entry, decisions with the number of their arms, "
                 "and arms"
             )
-        return Recorded(entry, dict(decisions or {}), dict(arms or {}))
+        return RecordedRoute(entry, dict(decisions or {}), dict(arms or {}))
 
     def check(self, entry: str, decisions: Iterable[Decision]) -> None:
         """Raise `DecisionError` for a program with another entry or other decisions."""

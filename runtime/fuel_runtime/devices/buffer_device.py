@@ -17,8 +17,8 @@ import numpy as np
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
 from fuel_runtime.devices.arrays import DeviceArray
+from fuel_runtime.devices.loaded_run import LoadedRun, Recordings, array_bytes
 from fuel_runtime.devices.memory_pool import Lease, Pool, size_class
-from fuel_runtime.devices.recorded import LoadedRun, Recordings, array_bytes
 from fuel_runtime.devices.uploads import Uploads, Weights
 
 if TYPE_CHECKING:
@@ -58,16 +58,16 @@ class BufferDevice:
 
     @property
     def identity(self) -> str:
-        """What the hardware is called."""
+        """The name of the hardware."""
         return self.driver.identity
 
     @property
     def limits(self) -> Limits:
-        """What it cannot do."""
+        """The limits of the device."""
         return self.driver.limits
 
     def free_bytes(self) -> int | None:
-        """What the device has left, and what is kept for later values."""
+        """Returns the bytes that the device has left, and those that are kept for later values."""
         with self.lock:
             self.check_open()
             self._collect()
@@ -152,7 +152,7 @@ class BufferDevice:
 
     @property
     def dlpack_device(self) -> tuple[int, int] | None:
-        """What DLPack calls the device; None if others cannot read its memory."""
+        """DLPack's name of the device; None if others cannot read its memory."""
         exchange = self.driver.exchange
         return None if exchange is None else exchange.dlpack_device
 
@@ -324,7 +324,7 @@ class BufferDevice:
         with self.lock:
             if not self.is_open:
                 return
-            # What has failed can at least be closed.
+            # A device that has failed can at least be closed.
             with contextlib.suppress(DeviceFailure):
                 self._trim()
             self.is_open = False

@@ -19,7 +19,7 @@ from fuel_runtime.call.route import Call, Route, Transfer
 from fuel_runtime.call.survey import Survey, single_block
 
 
-def trace(
+def route_of(
     function: FuncOp,
     survey: Survey,
     choices: Mapping[BranchOp, int],

@@ -166,7 +166,7 @@ class LoadedRun:
 
 
 def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
-    """What the elements of an array take."""
+    """Returns the bytes of the elements of an array."""
     bytes = dtype.itemsize
     for extent in shape:
         bytes *= extent

@@ -14,7 +14,7 @@ from fuel_dialect.context import make_context
 from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import ArgumentError
 from fuel_dialect.targets.presets import PRESETS
-from fuel_runtime.devices.topology import topology_for
+from fuel_runtime.devices.described_topology import topology_for
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -44,12 +44,12 @@ def planned_for(
 
 @dataclass(frozen=True)
 class Planning:
-    """How a session has programs planned: for what machine, and the options of `fuel-optimize`."""
+    """Has programs planned for the machine of a session, with its options of `fuel-optimize`."""
 
     topology: str | Topology
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_told: bool = False
-    """Whether a person said what the topology is."""
+    """True if a person said what the topology is."""
 
     def __post_init__(self) -> None:
         from fuel_passes.options import why_not

@@ -27,7 +27,7 @@ VERSION = 1
 """The version of the schema, in the store's `user_version`."""
 
 APPLICATION = 0x6675656C
-"""What marks a file as a store of fuel: `fuel` in ASCII."""
+"""The mark of a store of fuel: `fuel` in ASCII."""
 
 MOST_TIMES = 100_000
 BUSY_S = 2.0

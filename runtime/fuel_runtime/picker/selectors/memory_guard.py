@@ -13,10 +13,10 @@ WONT_FIT = 2
 """The rank of an arm that does not fit."""
 
 SMALLEST_NEED = 4096
-"""What an arm is taken to need at the least, whatever was estimated."""
+"""The least bytes that an arm is assumed to need, whatever was estimated."""
 
 TIGHT_FACTOR = 1.5
-"""How many times as long an arm is expected to take where memory is tight."""
+"""The slowdown that is expected of an arm where memory is tight."""
 
 
 def select(candidates: Sequence[Candidate], view: View) -> Verdict:

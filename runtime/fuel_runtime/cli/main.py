@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`fuel-run`: an IR file and arrays go in, results come out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from xdsl.utils.exceptions import DiagnosticException
+
+from fuel_dialect.context import load_program
+from fuel_dialect.errors import FuelError
+from fuel_runtime.array_files import check_storable, save_arrays
+from fuel_runtime.call.signature import STATE, Signature, Value
+from fuel_runtime.cli.flags import check, compile_options, forced, parser, session_options
+from fuel_runtime.cli.inputs import arguments_of, weights_of
+from fuel_runtime.cli.printing import (
+    note_unreached,
+    print_lines,
+    result_lines,
+    state_lines,
+    tell,
+)
+from fuel_runtime.compile.session import Session, find_function
+
+if TYPE_CHECKING:
+    from fuel_runtime.call.state import State
+    from fuel_runtime.compile.executable import Executable
+
+FAILURE = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns 0, 2 after an error, 130 when interrupted, 143 when ended."""
+    try:
+        print_lines(_run(parser().parse_intermixed_args(argv)))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except _Terminated:
+        return TERMINATED
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (FuelError, DiagnosticException, MemoryError) as error:
+        return _fail(str(error) or "out of memory")
+    return 0
+
+
+def command() -> int:
+    """Runs `main` in a process of its own: a request to end it leaves no half-written file."""
+    signal.signal(signal.SIGTERM, _terminate)
+    return main()
+
+
+class _Terminated(BaseException):
+    """The process was asked to end."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise _Terminated
+
+
+def _fail(message: str) -> int:
+    tell("error", message)
+    return FAILURE
+
+
+def _run(options: argparse.Namespace) -> Iterator[str]:
+    """Does what the options say, and returns the lines to print; nothing is printed before that."""
+    check(options)
+    compiling = compile_options(options)
+    session = Session(options.devices, **session_options(options))
+    module = load_program(Path(options.file))
+    signature = Signature.of(find_function(module, options.entry))
+    if options.out is not None:
+        check_storable(options.out, {port.name: port.dtype for port in signature.outputs})
+    arrays = arguments_of(signature, module, options)
+    weights, notes = weights_of(module, options)
+    executable = session.compile(module, options.entry, weights=weights, **compiling)
+    note_unreached(executable.report(), forced(options.force))
+    state = {STATE: executable.new_state()} if signature.members else {}
+    if options.calibrate:
+        timed = session.calibrate(executable, *arrays, state=state.get(STATE))
+        notes = [*notes, f"calibrated: {timed} arms"]
+    results = map(np.asarray, _last_of(options.repeat, executable, arrays, state))
+    named = dict(zip((port.name for port in signature.outputs), results, strict=True))
+    if options.out is not None:
+        save_arrays(options.out, named)
+    if options.record is not None:
+        route = json.dumps(executable.route(), indent=2) + "\n"
+        Path(options.record).write_text(route, encoding="utf-8")
+    report = [*str(executable.report()).splitlines(), ""] if options.report else []
+    return chain(notes, state_lines(signature, options.repeat), report, result_lines(named))
+
+
+def _last_of(
+    calls: int, executable: Executable, arrays: Sequence[Value], state: Mapping[str, State]
+) -> tuple[Any, ...]:
+    """Makes some calls, and returns the results of the last."""
+    for _ in range(calls - 1):
+        executable(*arrays, **state)
+    return executable(*arrays, **state)
+
+
+if __name__ == "__main__":
+    sys.exit(command())

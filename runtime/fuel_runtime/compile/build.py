@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Makes executables of optimised IR: lowers its runs, and generates the walk of a route."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuel_dialect.errors import DeviceUnavailable, FuelError
+from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.ops.control import BranchOp
+from fuel_dialect.ops.memory import WeightOp
+from fuel_lowering.runs.functions import LoweredRun
+from fuel_passes.forking.dropped import dropped
+from fuel_passes.planning.residency import argument_devices, result_devices
+from fuel_passes.planning.topology import planned_generation
+from fuel_runtime.array_files import bind_weights
+from fuel_runtime.call.binding import MISSING, bind
+from fuel_runtime.call.host_memory import is_unexplained, out_of_memory
+from fuel_runtime.call.live import Live, Steering
+from fuel_runtime.call.needs import with_needs
+from fuel_runtime.call.routing import all_mobile, route_of
+from fuel_runtime.call.signature import Array, Port, Signature
+from fuel_runtime.call.state import StateType
+from fuel_runtime.call.stretch import LEFT, WrittenRoute
+from fuel_runtime.call.survey import Survey, choose, survey
+from fuel_runtime.call.walk_source import write, write_live, write_walk
+from fuel_runtime.compile.executable import Code, Executable
+from fuel_runtime.compile.parts import Parts
+from fuel_runtime.compile.reporting import first_report
+from fuel_runtime.compile.transfer_functions import TransferFunctions
+from fuel_runtime.devices.arrays import DeviceArray
+from fuel_runtime.devices.interface import Device
+from fuel_runtime.devices.present import Devices
+from fuel_runtime.picker.policy import Policy
+from fuel_runtime.picker.route_cache import Fingerprint
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+    from xdsl.ir import Operation
+
+    from fuel_dialect.targets.machine import Topology
+
+
+def build(
+    module: ModuleOp,
+    function: FuncOp,
+    devices: Devices,
+    weights: Mapping[str, Any],
+    steering: Steering,
+    topology: Topology | None = None,
+) -> Executable:
+    """
+    Lowers every arm of an optimised function that can run here, and generates the walk of a route.
+
+    Measured times are those of a `topology`. Raises `ProgramError`, `LoweringError`,
+    `DeviceUnavailable`, `DecisionError` or `WeightError`.
+    """
+    parts = _lowered_parts(function, devices, steering, topology)
+    needed = _needed_weights(parts)
+    namespace = _namespace(parts, bind_weights(needed, weights))
+    transfers = TransferFunctions(parts)
+    signature, route = parts.signature, parts.route
+    members = _state_type(function, signature, devices)
+    binder = partial(bind, signature, mobile=route.mobile, takers=devices.takers)
+    entry = {"bind": binder, "begin": members.begin}
+    live = None
+    if _is_live(parts.survey, steering.policy):
+        generation = planned_generation(module) or ""
+        live = _live(function, parts, transfers, namespace, steering, generation)
+        entry |= {"live": live, "telemetry": steering.telemetry, "left": LEFT}
+        method = write_live(signature, route.mobile)
+        walk = f"{live.written(dict(route.decisions)).source}\n\n{method}"
+    else:
+        entry |= namespace | transfers.functions(route)
+        walk = method = write(route, signature)
+    call = _executed(method, signature, entry)
+    source = "\n\n".join([*(run.source.strip("\n") for run in parts.lowered.values()), walk])
+    report = replace(first_report(parts, needed, members), dropped=dropped(function))
+    code = Code(source, report, parts, transfers)
+    executable = _class_with(call)(module, code, members, live)
+    # The generated functions and their globals hold one another: memory of devices, weights and
+    # workspaces would wait for a collection.
+    ended = weakref.finalize(executable, call.__globals__.clear)
+    ended.atexit = False
+    return executable
+
+
+def _lowered_parts(
+    function: FuncOp, devices: Devices, steering: Steering, topology: Topology | None
+) -> Parts:
+    """Lowers the runs of a function, and follows the first route."""
+    signature = Signature.of(function)
+    found = survey(function, devices)
+    if found.unavailable is not None:
+        raise DeviceUnavailable(f"{signature.entry} cannot run: {found.unavailable}")
+    steering.check_replay(signature.entry, found.decisions.values())
+    choices = choose(found, steering.policy)
+    owners = {name: devices.serving(run.target) for run, name in found.runs.items()}
+    lowered = {name: owners[name].lower(run, name) for run, name in found.runs.items()}
+    found = with_needs(found, lowered, devices.threads, topology)
+    mobile = all_mobile(function, found) if _is_live(found, steering.policy) else None
+    arms = {branch: pick.arm for branch, pick in choices.items()}
+    route = route_of(function, found, arms, mobile)
+    return Parts(signature, devices, found, choices, lowered, owners, route)
+
+
+def _is_live(found: Survey, policy: Policy) -> bool:
+    """Returns True if some decision of a program has another arm to take."""
+    return not policy.strict and any(
+        sum(
+            arm.unavailable is None and index not in policy.forbid.get(decision.path, ())
+            for index, arm in enumerate(decision.arms)
+        )
+        > 1
+        for decision in found.decisions.values()
+    )
+
+
+def _live(
+    function: FuncOp,
+    parts: Parts,
+    transfers: TransferFunctions,
+    namespace: Mapping[str, Any],
+    steering: Steering,
+    generation: str,
+) -> Live:
+    """Returns what chooses the route of a program while it runs."""
+    signature, found, mobile = parts.signature, parts.survey, parts.route.mobile
+    decisions = found.decisions
+
+    def written(choices: Mapping[BranchOp, int]) -> WrittenRoute:
+        route = route_of(function, found, choices, mobile)
+        source, lines = write_walk(route, signature)
+        key = tuple((decisions[branch].path, arm) for branch, arm in route.decisions)
+        return WrittenRoute(route, {**namespace, **transfers.functions(route)}, key, source, lines)
+
+    devices = parts.devices
+    labels = {d.name.label: d for d in (devices.host, *devices.present)}
+    first = {branch: pick.arm for branch, pick in parts.choices.items()}
+    results = tuple(device.label for device in result_devices(function))
+    fingerprint = Fingerprint(signature.entry, generation, results)
+    names = {**namespace, "devices": labels}
+    return Live(signature, decisions, first, written, names, steering, fingerprint, mobile)
+
+
+def _class_with(call: Callable[..., Any]) -> type[Executable]:
+    """
+    A subclass whose method is the generated one: looking it up costs a call nothing.
+
+    It presents itself as `Executable`, with the documentation and signature of that.
+    """
+    call.__name__, call.__qualname__ = "__call__", "Executable.__call__"
+    call.__doc__ = Executable.__call__.__doc__
+    call.__signature__ = inspect.signature(Executable.__call__)  # pyright: ignore[reportFunctionMemberAccess]
+    members = {
+        "__slots__": (),
+        "__call__": call,
+        "__doc__": Executable.__doc__,
+        "__module__": Executable.__module__,
+    }
+    return type("Executable", (Executable,), members)
+
+
+def _needed_weights(parts: Parts) -> dict[str, list[Port]]:
+    """The weights of all that was lowered, and of the function itself, by key."""
+    needed: dict[str, list[Port]] = {}
+
+    def need(port: Port) -> None:
+        known = needed.setdefault(port.name, [])
+        if port not in known:
+            known.append(port)
+
+    for op in parts.survey.leaves:
+        if isinstance(op, WeightOp):
+            need(Port(op.key.data, tensor_type(op.result)))
+    for run in parts.lowered.values():
+        for use in run.weights.values():
+            need(Port(use.key, use.type))
+    return needed
+
+
+def _namespace(parts: Parts, weights: Mapping[str, Array]) -> dict[str, Any]:
+    """Returns the runs and leaves by name; each device loads its runs at once."""
+    shares: dict[Device, list[LoweredRun]] = {}
+    for name, run in parts.lowered.items():
+        shares.setdefault(parts.owners[name], []).append(run)
+    namespace: dict[str, Any] = {n: _leaf(op, weights) for op, n in parts.survey.leaves.items()}
+    for device, runs in shares.items():
+        namespace.update(device.load(runs, weights))
+    return namespace
+
+
+def _leaf(op: Operation, weights: Mapping[str, Array]) -> Array:
+    """The value of a leaf that stands outside of runs."""
+    from fuel_dialect.interpreter.evaluate import Environment, evaluate_op
+
+    (value,) = evaluate_op(op, [], Environment(weights))
+    return value
+
+
+def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> Callable[..., Any]:
+    """Executes the source of a walk, and returns its method `call`."""
+    names = {
+        **namespace,
+        **{f"dtype{index}": port.numpy for index, port in enumerate(signature.arguments)},
+        "ndarray": np.ndarray,
+        "MISSING": MISSING,
+        "arrays": (np.ndarray, DeviceArray),
+        "what": f"a call of {signature.entry}",
+        "out_of_memory": out_of_memory,
+        "is_unexplained": is_unexplained,
+        "FuelError": FuelError,
+    }
+    exec(compile(source, f"<fuel walk of {signature.entry}>", "exec"), names)
+    return names["call"]
+
+
+def _state_type(function: FuncOp, signature: Signature, devices: Devices) -> StateType:
+    """Returns the members of a state and where each lives."""
+    homes = argument_devices(function, function.body.block)
+    places = [devices.at(homes[member.argument]) for member in signature.members]
+    return StateType.of(signature, places, devices.takers)
