@@ -142,7 +142,7 @@ def _replay(name: str, driver: VulkanDriver, run: DeviceRun, inputs: Sequence[Ar
             BoundLaunch(
                 loaded[launch.kernel],
                 tuple(handles[b] for b in launch.buffers),
-                launch.offsets,
+                launch.byte_offsets,
                 launch.scalars,
                 launch.grid,
             )

@@ -174,10 +174,8 @@ def _interpret(lowered: DeviceRun, memory: Sequence[Array]) -> None:
         for launch in lowered.launches:
             kernel = lowered.kernels[launch.kernel]
             addresses = [
-                memory[b].ctypes.data + offset * dtypes.BY_NAME[parameter.dtype].itemsize
-                for b, offset, parameter in zip(
-                    launch.buffers, launch.offsets, kernel.parameters, strict=True
-                )
+                memory[buffer].ctypes.data + offset
+                for buffer, offset in zip(launch.buffers, launch.byte_offsets, strict=True)
             ]
             for address, parameter in zip(addresses, kernel.parameters, strict=True):
                 assert address % 16 == 0 or not parameter.aligned
@@ -215,7 +213,7 @@ def _dispatch(lowered: DeviceRun, memory: Sequence[Array]) -> None:
         BoundLaunch(
             loaded[launch.kernel],
             tuple(handles[buffer] for buffer in launch.buffers),
-            launch.offsets,
+            launch.byte_offsets,
             launch.scalars,
             launch.grid,
         )

@@ -195,6 +195,20 @@ def test_what_a_scan_steps_through_is_aligned_where_each_step_is(extent: int, un
     assert unaligned or all(p.aligned for kernel in found for p in kernel.parameters)
 
 
+@pytest.mark.parametrize(("element", "itemsize"), [("f16", 2), ("f32", 4), ("f64", 8)])
+def test_launches_count_offsets_in_bytes_of_what_the_kernel_reads(element: str, itemsize: int):
+    arguments, result, body = (part.format(32).replace("f32", element) for part in SCAN)
+    (run,) = lowered(main(arguments, result, body))
+    number = next(n for n, buffer in enumerate(run.buffers) if buffer.role == "output")
+    offsets = {
+        offset
+        for launch in run.launches
+        for buffer, offset in zip(launch.buffers, launch.byte_offsets, strict=True)
+        if buffer == number
+    }
+    assert offsets == {step * 32 * itemsize for step in range(9)}
+
+
 # Wide indices.
 
 

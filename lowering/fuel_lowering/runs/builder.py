@@ -20,7 +20,14 @@ from fuel_lowering.runs.copies import copy_kernel
 from fuel_lowering.runs.emitter import CHECK, OFFSET, Emitted, EmittedLaunch, Emitter
 from fuel_lowering.runs.launches import Buffer, BufferRole, DeviceKernel, DeviceRun, Launch
 from fuel_lowering.runs.leaves import WeightUse, array_of
-from fuel_lowering.runs.memory import ALIGNMENT, Moving, Place, elements, share_temporaries
+from fuel_lowering.runs.memory import (
+    ALIGNMENT,
+    Moving,
+    Place,
+    elements,
+    share_temporaries,
+    size_in_bytes,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,7 +127,7 @@ class RunBuilder:
         self, code: DeviceKernel, bound: Sequence[Place], launch: EmittedLaunch, check: int
     ) -> None:
         offsets = {
-            f"{OFFSET}{parameter.name}": place.offset
+            f"{OFFSET}{parameter.name}": parameter.first_element(place.byte_offset)
             for parameter, place in zip(code.parameters, bound, strict=True)
         }
         given = iter(launch.scalars)
@@ -138,7 +145,7 @@ class RunBuilder:
                 number,
                 tuple(place.buffer for place in bound),
                 tuple(
-                    place.offset if f"{OFFSET}{parameter.name}" in offsets else 0
+                    place.byte_offset if f"{OFFSET}{parameter.name}" in offsets else 0
                     for parameter, place in zip(code.parameters, bound, strict=True)
                 ),
                 tuple(scalars),
@@ -174,8 +181,8 @@ class RunBuilder:
 
     def copy(self, type: Any, source: Place, target: Place) -> None:
         """Launch a kernel that copies elements from one place to another."""
-        at, count = [source, target], elements(type)
-        steps = [count if self.buffers[place.buffer].elements > count else 0 for place in at]
+        at, size = [source, target], size_in_bytes(type)
+        steps = [size if self.buffers[place.buffer].bytes > size else 0 for place in at]
         key = type, self.moving(at, steps)
         if key not in self.copies:
             kernel = copy_kernel(type)
@@ -183,14 +190,13 @@ class RunBuilder:
         self.launch(self.copies[key][0], [source, target], self.copies[key][1])
 
     def moving(self, places: Sequence[Place], steps: Sequence[int] = ()) -> Moving:
-        """How a kernel's operands lie, given where they are at first and how far a step is."""
+        """Returns how a kernel's operands lie, given their first places and the bytes of a step."""
         steps = steps or [0] * len(places)
         moves: set[int] = set()
         unaligned: set[int] = set()
         for slot, (place, step) in enumerate(zip(places, steps, strict=True)):
-            itemsize = dtypes.BY_NAME[self.buffers[place.buffer].dtype].itemsize
-            if place.offset or step:
+            if place.byte_offset or step:
                 moves.add(slot)
-            if place.offset * itemsize % ALIGNMENT or step * itemsize % ALIGNMENT:
+            if place.byte_offset % ALIGNMENT or step % ALIGNMENT:
                 unaligned.add(slot)
         return Moving(frozenset(moves), frozenset(unaligned))

@@ -28,6 +28,10 @@ class Parameter:
     aligned: bool = True
     """Whether every launch passes it at a multiple of 16 bytes."""
 
+    def first_element(self, byte_offset: int) -> int:
+        """Returns the number of the element that lies so many bytes into the buffer."""
+        return byte_offset // dtypes.BY_NAME[self.dtype].itemsize
+
 
 @dataclass(frozen=True)
 class DeviceKernel:
@@ -80,13 +84,13 @@ class Launch:
     """
     A kernel of a run, bound to buffers of the run.
 
-    `offsets` are the first element of each buffer, of the type that the kernel's parameter has.
-    `grid` counts workgroups.
+    `byte_offsets` say how many bytes into its buffer each parameter begins. A kernel that counts
+    elements of a whole buffer instead has them among its `scalars`. `grid` counts workgroups.
     """
 
     kernel: int
     buffers: tuple[int, ...]
-    offsets: tuple[int, ...]
+    byte_offsets: tuple[int, ...]
     scalars: tuple[int, ...]
     grid: tuple[int, int, int]
 

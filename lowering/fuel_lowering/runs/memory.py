@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from fuel_dialect import dtypes
 from fuel_dialect.ops.base import AnyTensor
 from fuel_lowering.runs.launches import Buffer, Launch
 
@@ -16,10 +17,14 @@ ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies: a buffer, and the first element in it."""
+    """Says where a value lies: in a buffer, that many bytes after its beginning."""
 
     buffer: int
-    offset: int = 0
+    byte_offset: int = 0
+
+    def after(self, byte_offset: int) -> Place:
+        """Returns the place so many bytes on in the same buffer."""
+        return Place(self.buffer, self.byte_offset + byte_offset)
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,11 @@ class Moving:
 def elements(type: AnyTensor) -> int:
     """Returns the number of elements of a type."""
     return prod(type.get_shape())
+
+
+def size_in_bytes(type: AnyTensor) -> int:
+    """Returns the bytes that the elements of a type take in a buffer."""
+    return elements(type) * dtypes.of_type(type).itemsize
 
 
 def share_temporaries(

@@ -82,8 +82,8 @@ def _buffer_name(buffer: Buffer, number: int) -> str:
 def _launch_text(run: DeviceRun, launch: Launch, names: list[str]) -> str:
     kernel = run.kernels[launch.kernel]
     operands = [
-        f"{names[buffer]} + {offset}" if offset else names[buffer]
-        for buffer, offset in zip(launch.buffers, launch.offsets, strict=True)
+        f"{names[buffer]} + {offset} bytes" if offset else names[buffer]
+        for buffer, offset in zip(launch.buffers, launch.byte_offsets, strict=True)
     ]
     operands += [
         f"{name}={value}" for name, value in zip(kernel.scalars, launch.scalars, strict=True)

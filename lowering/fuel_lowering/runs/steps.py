@@ -15,7 +15,7 @@ from fuel_lowering.kernels.scan import scan_of
 from fuel_lowering.runs.builder import RunBuilder
 from fuel_lowering.runs.copies import writing_kernel
 from fuel_lowering.runs.emitter import Emitted
-from fuel_lowering.runs.memory import Moving, Place, elements
+from fuel_lowering.runs.memory import Moving, Place, size_in_bytes
 
 
 class Steps:
@@ -82,9 +82,7 @@ class Steps:
         scan = self.scan
         places: dict[SSAValue, Place] = dict(zip(scan.carry_args, carries, strict=True))
         for argument, value in zip(scan.x_args, scan.xs, strict=True):
-            size = elements(tensor_type(argument))
-            at = outer[value]
-            places[argument] = Place(at.buffer, at.offset + index * size)
+            places[argument] = outer[value].after(index * size_in_bytes(tensor_type(argument)))
         places |= {a: outer[v] for a, v in zip(scan.const_args, scan.consts, strict=True)}
         for op in scan.body.block.ops:
             if op.has_trait(Leaf):
@@ -123,7 +121,8 @@ class Steps:
     def _moving(self, operands: Sequence[SSAValue], at: Sequence[Place]) -> Moving:
         """What moves between steps, so that one code serves all of them but perhaps the first."""
         steps = [
-            elements(tensor_type(value)) if self._is_stepped(value) else 0 for value in operands
+            size_in_bytes(tensor_type(value)) if self._is_stepped(value) else 0
+            for value in operands
         ]
         return self.builder.moving(at, steps)
 
@@ -150,7 +149,7 @@ class Steps:
         number = self._stacked(result)
         if number is not None:
             stack = self._results(self.scan.y_results[number])[0]
-            return Place(stack.buffer, stack.offset + index * elements(tensor_type(result)))
+            return stack.after(index * size_in_bytes(tensor_type(result)))
         return self._turn(result, step)
 
     def _turn(self, value: SSAValue, step: int) -> Place:
@@ -165,8 +164,7 @@ class Steps:
         """Copy what is to be stacked and does not lie there yet."""
         for value, stacked in zip(self.scan.end.ys, self.scan.y_results, strict=True):
             for stack in self._results(stacked):
-                offset = stack.offset + index * elements(tensor_type(value))
-                target = Place(stack.buffer, offset)
+                target = stack.after(index * size_in_bytes(tensor_type(value)))
                 if places[value] != target:
                     self.builder.copy(value.type, places[value], target)
 

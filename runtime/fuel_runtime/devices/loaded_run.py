@@ -22,7 +22,7 @@ from fuel_runtime.devices.memory_pool import size_class
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.base import AnyTensor
-    from fuel_lowering.runs.launches import DeviceKernel, DeviceRun, Launch, Parameter
+    from fuel_lowering.runs.launches import DeviceKernel, DeviceRun, Launch
     from fuel_runtime.devices.memory_pool import Lease
     from fuel_runtime.devices.owner import Owner
     from fuel_runtime.devices.uploads import Weights
@@ -130,11 +130,10 @@ class LoadedRun:
         return recording
 
     def _bound(self, launch: Launch, handles: Sequence[Any]) -> BoundLaunch:
-        parameters = self._run.kernels[launch.kernel].parameters
         return BoundLaunch(
             self._kernels[launch.kernel],
             tuple(handles[i] for i in launch.buffers),
-            tuple(o * _itemsize(p) for o, p in zip(launch.offsets, parameters, strict=True)),
+            launch.byte_offsets,
             launch.scalars,
             launch.grid,
         )
@@ -176,11 +175,6 @@ def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
 def _output_of(type: AnyTensor) -> Output:
     shape, dtype = tuple(type.get_shape()), dtypes.of_type(type).numpy
     return shape, dtype, size_class(array_bytes(shape, dtype))
-
-
-def _itemsize(parameter: Parameter) -> int:
-    """Bytes of an element as a kernel sees it; a temporary is nothing but bytes."""
-    return dtypes.BY_NAME[parameter.dtype].itemsize
 
 
 def _check_sizes(device: Owner, run: DeviceRun) -> None:
