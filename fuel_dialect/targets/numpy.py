@@ -58,6 +58,7 @@ DESCRIPTION = TargetDescription(
     launch_ns=500,
     tile=32_768,
     threads=2,
+    tables=("scalars",),
     by_dtype=(
         ("i1", DtypeRates(operations_per_ns=16.0)),
         ("i8", DtypeRates(operations_per_ns=16.0, flops_per_ns=1.7)),

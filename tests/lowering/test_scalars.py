@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fuel_lowering.kompute import language as kompute
+from fuel_lowering.numpy import language as numpy
 from fuel_lowering.scalars.language import Language
 from fuel_lowering.scalars.values import PRIMITIVES, REGISTERS
 from fuel_lowering.triton import language as triton
@@ -37,3 +38,15 @@ def test_what_primitives_of_one_register_are_for_is_a_register(name: str):
 def _fills_all(language: Language) -> bool:
     """Returns True if every format takes its operands, by number, from the first on."""
     return all("{0}" in text for text in language.PRIMITIVES.values())
+
+
+def test_numpy_computes_every_primitive_that_is_no_conversion_of_registers():
+    """Arrays hold each element type; casts are NumPy's own."""
+    written = {key.partition(".")[0] for key in {**numpy.UFUNCS, **numpy.FUNCTIONS}}
+    conversions = {f"to_{register}" for register in REGISTERS.values()}
+    methods = {"select", "round_bf16", "round_f16", "bits", "from_bits"}
+    assert written == PRIMITIVES - conversions - methods
+
+
+def test_no_primitive_of_numpy_has_two_calls():
+    assert not numpy.UFUNCS.keys() & numpy.FUNCTIONS.keys()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-The error function and the exact GELU, as rational functions evaluated in place.
+Computes the error function, which NumPy lacks, and the remainder of f32, at which it is slow.
 
-`erf` computes in f64 and rounds once. `gelu` computes x times the normal distribution from one
-tail, so that nothing cancels for negative x. The coefficients are our own fits: weighted least
-squares on Chebyshev nodes, reweighted until the error is level.
+The error function of f32 is a quotient of polynomials, evaluated in f64 and rounded once. The
+coefficients are our own fit: weighted least squares on Chebyshev nodes, reweighted until the error
+is level.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from fuel_dialect.reference.precision import Array
 
 ERF_LIMIT = 3.92
-"""Beyond it, f32 has 1."""
+"""From here on, erf(x) rounds to 1 in f32."""
 
 ERF_ABOVE = (
     1.1283791691429674,
@@ -39,42 +39,18 @@ ERF_BELOW = (
 )
 """erf(x) / x is the quotient of two polynomials in x^2, constant term first; 1.9e-9 off."""
 
-TAIL_LIMIT = 14.5
-"""Beyond it, exp(-z^2 / 2) is 0 in f32."""
-
-TAIL_ABOVE = (
-    0.49999999995901717,
-    0.5072462877904886,
-    0.2503133467832578,
-    0.07119904135475359,
-    0.011618527822594682,
-    0.0008869489456042154,
-)
-TAIL_BELOW = (
-    1.0,
-    1.8123771285199997,
-    1.446694544053058,
-    0.6564655484776852,
-    0.18069842868060385,
-    0.02912314119679586,
-    0.0022232541275874675,
-)
-"""exp(z^2 / 2) times the normal tail beyond z, as a quotient of polynomials in z; 1e-10 off."""
-
 
 def _constants(values: Sequence[float], dtype: Any) -> tuple[Array, ...]:
     return tuple(np.array(value, dtype) for value in values)
 
 
 _ERF = _constants(ERF_ABOVE, np.float64), _constants(ERF_BELOW, np.float64)
-_TAIL = _constants(TAIL_ABOVE, np.float32), _constants(TAIL_BELOW, np.float32)
-_HALF, _ZERO, _LIMIT = _constants((-0.5, 0.0, TAIL_LIMIT), np.float32)
 _erf = np.frompyfunc(math.erf, 1, 1)
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 def _polynomial(x: Array, coefficients: Sequence[Array], out: Array) -> None:
-    """Horner's rule."""
+    """Evaluates a polynomial by Horner's rule, the constant term first."""
     np.multiply(x, coefficients[-1], out)
     for coefficient in coefficients[-2:0:-1]:
         np.add(out, coefficient, out)
@@ -83,7 +59,7 @@ def _polynomial(x: Array, coefficients: Sequence[Array], out: Array) -> None:
 
 
 def erf(x: Array, out: Array, t: Array, p: Array, q: Array) -> None:
-    """The error function of f32; `t`, `p` and `q` are f64."""
+    """Computes the error function of f32; `t`, `p` and `q` are f64."""
     above, below = _ERF
     np.copyto(t, x)
     np.maximum(t, -ERF_LIMIT, out=t)
@@ -97,29 +73,40 @@ def erf(x: Array, out: Array, t: Array, p: Array, q: Array) -> None:
     np.copyto(out, p, casting="unsafe")
 
 
-def gelu(x: Array, out: Array, z: Array, p: Array) -> None:
-    """x times the normal distribution, in f32; `out` is not `x`."""
-    above, below = _TAIL
-    np.absolute(x, z)
-    np.minimum(z, _LIMIT, out=z)
-    _polynomial(z, above, out)
-    _polynomial(z, below, p)
-    np.divide(out, p, out)
-    np.square(z, z)
-    np.multiply(z, _HALF, z)
-    np.exp(z, z)
-    np.multiply(out, z, out)
-    np.greater(x, _ZERO, p)
-    np.subtract(p, out, p)
-    np.absolute(p, p)
-    np.multiply(p, x, out)
-
-
 def erf64(x: Array, out: Array) -> None:
-    """The error function of f64."""
+    """Computes the error function of f64."""
     np.copyto(out, _erf(x), casting="unsafe")
 
 
-def gelu64(x: Array, out: Array) -> None:
-    """x times the normal distribution, in f64."""
-    np.copyto(out, 0.5 * x * np.asarray(_erfc(x * -math.sqrt(0.5)), np.float64))
+def erfc64(x: Array, out: Array) -> None:
+    """Computes the complementary error function of f64."""
+    np.copyto(out, _erfc(x), casting="unsafe")
+
+
+EXACT_QUOTIENT = 2.0**28
+"""Below it, f64 floors the quotient of two f32 right, and holds the product with the divisor."""
+
+FEW = 512
+"""Elements below which one slow call takes less time than ten fast ones."""
+
+
+def remainder(a: Array, b: Array, out: Array, q: Array, t: Array) -> None:
+    """
+    Computes the remainder of the floored quotient of f32, as `np.remainder`; `q` and `t` are f64.
+
+    The difference of a and the product is exact, or rounds twice as a sum of two f32 does once.
+    `out` may be `a` or `b`.
+    """
+    if out.size < FEW:
+        np.remainder(a, b, out)
+        return
+    np.copyto(t, b)
+    np.divide(a, t, q)
+    np.floor(q, q)
+    np.multiply(q, t, t)
+    np.subtract(a, t, t)
+    np.copysign(t, b, t)
+    np.absolute(q, q)
+    if not (q.max() < EXACT_QUOTIENT and t.max() == t.max()):
+        np.remainder(a, b, t, where=~(q < EXACT_QUOTIENT) | np.isnan(t))
+    np.copyto(out, t, casting="unsafe")

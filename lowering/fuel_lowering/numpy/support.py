@@ -19,7 +19,7 @@ from fuel_dialect.reference.precision import Array, convert
 from fuel_lowering.numpy.buffers import ALIGNMENT
 from fuel_lowering.numpy.pool import Pool, quiet_context
 from fuel_lowering.numpy.results import Results
-from fuel_lowering.numpy.special import erf, erf64, gelu, gelu64
+from fuel_lowering.numpy.special import erf, erf64, erfc64, remainder
 
 __all__ = [
     "Pool",
@@ -31,11 +31,11 @@ __all__ = [
     "convert",
     "erf",
     "erf64",
+    "erfc64",
     "gather",
-    "gelu",
-    "gelu64",
     "masked_fill",
     "quiet_context",
+    "remainder",
     "saturate",
     "truncating_divide",
     "view",

@@ -34,6 +34,8 @@ def div(code: ScalarBuilder[V], op: Operation, xs: Sequence[V]) -> V:
 
 def quotient(code: ScalarBuilder[V], a: V, b: V) -> V:
     """Returns the truncated quotient of integers; x / 0 is 0, and MIN / -1 is MIN."""
+    if code.divides_by_zero:
+        return code.apply("idiv", a, b)
     zero, one = code.number(0, b), code.number(1, b)
     by_zero = code.compare("eq", b, 0)
     safe = code.select(by_zero, one, b)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -90,6 +90,9 @@ class ScalarBuilder(abc.ABC, Generic[V]):
 
     `Code` builds text of a language; `ArrayCode` of the NumPy target builds ufunc calls.
     """
+
+    divides_by_zero: ClassVar[bool] = False
+    """True if `idiv` takes every divisor: x / 0 is 0 and MIN / -1 is MIN."""
 
     @abc.abstractmethod
     def apply(self, primitive: str, *operands: V, dtype: DType | None = None) -> V:
