@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -78,17 +79,25 @@ def open_fake(device: DeviceAttr, capacity: int | None) -> FakeDriver:
     return FakeDriver(device, capacity, Limits())
 
 
+@dataclass(eq=False)
+class Handle:
+    """Memory, or launches that were recorded; both end with the last reference to it."""
+
+    number: int
+    launches: tuple[BoundLaunch, ...] = ()
+
+
 @dataclass
 class FakeDriver(Driver):
-    """Memory by number; the driver refuses what would be a fault on real hardware."""
+    """Memory by handle; the driver refuses what would be a fault on real hardware."""
 
     device: DeviceAttr
     capacity: int | None
     limits: Limits
 
     def __post_init__(self) -> None:
-        self.memory: dict[int, Array] = {}
-        self.recordings: dict[int, list[BoundLaunch]] = {}
+        self.memory: WeakKeyDictionary[Handle, Array] = WeakKeyDictionary()
+        self.recordings: WeakSet[Handle] = WeakSet()
         self.done: Counter[str] = Counter()
         self.numbers = count(1)
         self.is_open = True
@@ -102,40 +111,40 @@ class FakeDriver(Driver):
     def used(self) -> int:
         return sum(memory.nbytes for memory in self.memory.values())
 
-    def allocate(self, bytes: int) -> int:
+    def allocate(self, bytes: int) -> Handle:
         assert self.is_open
         assert bytes > 0
         assert bytes % 16 == 0
         if self.capacity is not None and self.used + bytes > self.capacity:
             free = self.capacity - self.used
             raise OutOfMemory(f"{self.device}: {bytes} bytes are wanted, {free} are free")
-        handle = next(self.numbers)
+        handle = Handle(next(self.numbers))
         self.memory[handle] = np.full(bytes, 0xA5, np.uint8)
         self.done["allocate"] += 1
         return handle
 
-    def free(self, handle: int) -> None:
+    def free(self, handle: Handle) -> None:
         assert self.is_open
-        recorded = {h for launches in self.recordings.values() for b in launches for h in b.handles}
+        recorded = {h for r in self.recordings for b in r.launches for h in b.handles}
         assert handle not in recorded, "memory of a recording is freed"
         del self.memory[handle]
 
-    def write(self, handle: int, host: Array, offset: int = 0) -> None:
+    def write(self, handle: Handle, host: Array, offset: int = 0) -> None:
         assert host.dtype == np.uint8
         assert host.ndim == 1
         self.memory[handle][offset : offset + host.size] = host
         self.done["write"] += 1
 
-    def read(self, handle: int, host: Array) -> None:
+    def read(self, handle: Handle, host: Array) -> None:
         assert host.dtype == np.uint8
         host[:] = self.memory[handle][: host.size]
         self.done["read"] += 1
 
-    def copy(self, source: int, destination: int, bytes: int) -> None:
+    def copy(self, source: Handle, destination: Handle, bytes: int) -> None:
         self.memory[destination][:bytes] = self.memory[source][:bytes]
         self.done["copy"] += 1
 
-    def zero(self, handle: int, bytes: int) -> None:
+    def zero(self, handle: Handle, bytes: int) -> None:
         self.memory[handle][:bytes] = 0
 
     def load(self, kernel: DeviceKernel) -> tuple[DeviceKernel, ModuleOp]:
@@ -144,16 +153,17 @@ class FakeDriver(Driver):
             raise LoweringError(f"{kernel.name}: the compiler knows no {self.refused}")
         return kernel, parse_module(kernel.source)
 
-    def record(self, launches: Sequence[BoundLaunch]) -> int:
+    def record(self, launches: Sequence[BoundLaunch]) -> Handle:
         assert launches
-        number = next(self.numbers)
-        self.recordings[number] = list(launches)
+        recording = Handle(next(self.numbers), tuple(launches))
+        self.recordings.add(recording)
         self.done["record"] += 1
-        return number
+        return recording
 
-    def replay(self, recording: int) -> None:
+    def replay(self, recording: Handle) -> None:
         self.done["replay"] += 1
-        for launch in self.recordings[recording]:
+        assert recording in self.recordings
+        for launch in recording.launches:
             self._launch(launch)
 
     def _launch(self, launch: BoundLaunch) -> None:
@@ -178,14 +188,14 @@ class FakeDriver(Driver):
         self.done["launch"] += 1
         assert len(launch.handles) == len(kernel.parameters)
 
-    def _view(self, handle: int, value: SSAValue) -> Array:
+    def _view(self, handle: Handle, value: SSAValue) -> Array:
         shape, dtype = _shape(value), dtypes.of_type(tensor_type(value)).numpy
         bytes = prod(shape) * dtype.itemsize
         return self.memory[handle][:bytes].view(dtype).reshape(shape)
 
-    def discard(self, recording: int) -> None:
+    def discard(self, recording: Handle) -> None:
         assert self.is_open
-        del self.recordings[recording]
+        self.recordings.remove(recording)
 
     def synchronise(self) -> None:
         assert self.is_open

@@ -3,77 +3,17 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
-import fuel_dialect as fuel
 from fake_devices import fake
 from fuel_dialect.errors import OutOfMemory, StateError
 from fuel_runtime import Executable, Session, State
-
-PLACES = ("fuel_runtime", "fuel walk", "fuel call", "<fuel run", "fuel_lowering/numpy/results")
-WIDTH, ROOM = 64, 4
-
-
-class Interrupt(BaseException):
-    """Stands for an interrupt between two steps."""
-
-
-@contextmanager
-def interrupted(at: int, event: str) -> Iterator[list[int]]:
-    """Raises at the `at`-th event (a line or an opcode) of the runtime's code; counts them all."""
-    seen = [0]
-
-    def local(frame: FrameType, kind: str, argument: object) -> Any:
-        if kind == event and not _leaves_a_block(frame):
-            seen[0] += 1
-            if seen[0] == at:
-                raise Interrupt
-        return local
-
-    def enter(frame: FrameType, kind: str, argument: object) -> Any:
-        if not any(place in frame.f_code.co_filename for place in PLACES):
-            return None
-        return local
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        yield seen
-    finally:
-        sys.settrace(before)
-
-
-def _leaves_a_block(frame: FrameType) -> bool:
-    """
-    True at a `with`: the interpreter comes back to that line to leave the block.
-
-    There it never interrupts: neither between taking a lock and the block, nor before the release.
-    """
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
-
-
-def cumulative(devices: str) -> Executable:
-    """A program with a member that is written in place and one that changes places."""
-    g = fuel.Graph()
-    cache = g.state((ROOM, WIDTH), "f32", name="cache")
-    total = g.state((WIDTH,), "f32", name="total")
-    x = g.input((1, WIDTH), "f32", name="x")
-    g.update(cache, cache.write(x, at=1))
-    g.update(total, (total + x.reshape((WIDTH,))).tanh() + total)
-    module = g.build((x @ x.reshape((WIDTH, 1))).softmax())
-    return Session("cpu" if devices == "cpu" else fake(devices)).compile(module)
-
-
-def contents(state: State) -> dict[str, Any]:
-    return {name: array.tolist() for name, array in state.numpy().items()}
+from interrupting import WIDTH, Interrupt, contents, cumulative, interrupted, moments
 
 
 def check(exe: Executable, state: State, before: dict[str, Any]) -> bool:
@@ -89,12 +29,6 @@ def check(exe: Executable, state: State, before: dict[str, Any]) -> bool:
         exe(np.ones((1, WIDTH), np.float32), state=state)
     state.free()
     return False
-
-
-def moments(action: Callable[[], object], event: str) -> int:
-    with interrupted(0, event) as seen:
-        action()
-    return seen[0]
 
 
 @pytest.mark.parametrize("devices", ["cpu", "cpu,cuda:0"])

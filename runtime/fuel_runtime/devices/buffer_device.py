@@ -34,6 +34,18 @@ if TYPE_CHECKING:
 Lower = Callable[["RunOp", str], "DeviceRun"]
 
 
+class EndedRun(weakref.ref["LoadedRun"]):
+    """
+    Tells a device that a run is gone, and holds its recordings.
+
+    It calls the `append` of a deque then, as `memory_pool.End` does, and for the same reasons.
+    """
+
+    __slots__ = ("recordings",)
+
+    recordings: Recordings
+
+
 class BufferDevice:
     """
     A device whose values are `DeviceArray`s.
@@ -48,9 +60,9 @@ class BufferDevice:
         self.lock = Lock()
         self._lowerings = dict(lowerings)
         self.pool = Pool(driver)
-        self._runs: weakref.WeakSet[LoadedRun] = weakref.WeakSet()
+        self._runs: dict[int, EndedRun] = {}
         self._workspaces: weakref.WeakSet[Lease] = weakref.WeakSet()
-        self._ended: deque[Recordings] = deque()
+        self._ended: deque[EndedRun] = deque()
         self.uploads = Uploads()
         self.is_open = True
         self._is_left_behind = False
@@ -98,19 +110,13 @@ class BufferDevice:
                 self.driver.prepare(kernels)
             for kernel in kernels:
                 loaded[kernel] = self.driver.load(kernel)
-        found = {run.entry: LoadedRun(self, run, loaded, shared) for run in runs}
-        self._runs.update(found.values())
-        return found
+        return {run.entry: LoadedRun(self, run, loaded, shared) for run in runs}
 
-    def dispose(self, recordings: Recordings) -> None:
-        """Give recordings up of a run that is gone: now, or when the device is used next."""
-        self._ended.append(recordings)
-        if self.lock.acquire(blocking=False):
-            try:
-                if self.is_open:
-                    self._collect()
-            finally:
-                self.lock.release()
+    def watch(self, run: Any, recordings: Recordings) -> None:
+        """Gives the recordings of a run up once it is gone, when the device is used next."""
+        end = EndedRun(run, self._ended.append)
+        end.recordings = recordings
+        self._runs[id(end)] = end
 
     # Values.
 
@@ -294,16 +300,20 @@ class BufferDevice:
 
     def _discard_ended(self) -> None:
         while self._ended:
-            recordings = self._ended.popleft()
-            while recordings:
-                self.driver.discard(recordings.popitem()[1])
+            end = self._ended[0]
+            while end.recordings:
+                self.driver.discard(end.recordings.popitem()[1])
+            self._runs.pop(id(end), None)
+            self._ended.popleft()
 
     def _trim(self) -> None:
         """Give all memory back that no value lies in; recordings may hold it, so they go too."""
         self.driver.synchronise()
         self._discard_ended()
-        for run in list(self._runs):
-            run.forget()
+        for end in list(self._runs.values()):
+            run = end()
+            if run is not None:
+                run.forget()
         self.pool.trim()
 
     # The end.

@@ -152,6 +152,9 @@ class Driver(abc.ABC):
     what was written before, and memory is written again only after earlier launches have read it.
     Only `read` and `synchronise` need to wait. A handle is whatever `allocate` gives; sizes are
     multiples of 16 bytes and never 0.
+
+    Memory and recordings end with their last reference if `free` and `discard` were not called: an
+    interrupt may come between the moment in which they are made and that in which they are kept.
     """
 
     limits: Limits = Limits()

@@ -8,7 +8,6 @@ recordings; the newest `MOST_RECORDINGS` are kept.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +58,7 @@ class LoadedRun:
         self._fixed: dict[int, Lease] | None = None
         self._status: Lease | None = None
         self._recordings: Recordings = {}
-        ended = weakref.finalize(self, device.dispose, self._recordings)
-        ended.atexit = False
+        device.watch(self, self._recordings)
 
     def __call__(self, *values: DeviceArray) -> tuple[DeviceArray, ...]:
         """

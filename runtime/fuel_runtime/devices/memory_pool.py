@@ -122,6 +122,6 @@ class Pool:
         """Give idle memory back to the device; nothing recorded may use it."""
         self.collect()
         for idle in self._idle.values():
-            for memory in idle:
-                self._driver.free(memory.handle)
+            while idle:
+                self._driver.free(idle.pop().handle)
         self._idle.clear()

@@ -55,6 +55,6 @@ class Owner(ArrayOwner, Protocol):
         """Records launches."""
         ...
 
-    def dispose(self, recordings: dict[tuple[int, ...], Any]) -> None:
-        """Gives recordings up of a run that is gone."""
+    def watch(self, run: Any, recordings: dict[tuple[int, ...], Any]) -> None:
+        """Gives the recordings of a run up once it is gone, when the device is used next."""
         ...

@@ -9,6 +9,7 @@ buffer is an error here, where a GPU would change somebody else's memory.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ def open_emulated(device: DeviceAttr, capacity: int | None) -> EmulatedDriver:
 class Memory:
     """A piece of memory between two guards."""
 
-    __slots__ = ("_all", "bytes")
+    __slots__ = ("__weakref__", "_all", "bytes")
 
     def __init__(self, bytes: int):
         raw = np.full(bytes + 2 * GUARD + ALIGNMENT, FRESH, np.uint8)
@@ -69,7 +70,7 @@ class EmulatedDriver(Driver):
     def __init__(self, device: DeviceAttr, capacity: int | None):
         self._device = device
         self._capacity = capacity
-        self._used = 0
+        self._live: weakref.WeakSet[Memory] = weakref.WeakSet()
 
     @property
     def identity(self) -> str:
@@ -89,12 +90,12 @@ class EmulatedDriver(Driver):
             raise OutOfMemory(
                 f"{self._device}: {bytes:,} bytes are wanted, more than the host has left"
             ) from error
-        self._used += bytes
+        self._live.add(memory)
         return memory
 
     def free(self, handle: Memory) -> None:
         """Give memory back."""
-        self._used -= handle.bytes.size
+        self._live.discard(handle)
 
     def write(self, handle: Memory, host: Array, offset: int = 0) -> None:
         """Copy from the host."""
@@ -153,7 +154,9 @@ class EmulatedDriver(Driver):
 
     def free_bytes(self) -> int | None:
         """Returns the bytes that are left of the capacity."""
-        return None if self._capacity is None else self._capacity - self._used
+        if self._capacity is None:
+            return None
+        return self._capacity - sum(memory.bytes.size for memory in self._live)
 
     def total_bytes(self) -> int | None:
         """The capacity."""

@@ -95,7 +95,7 @@ class Memory:
     when they are first needed. `is_written` says that the device may have changed its own.
     """
 
-    __slots__ = ("bytes", "download", "is_written", "number", "tensor", "upload")
+    __slots__ = ("__weakref__", "bytes", "download", "is_written", "number", "tensor", "upload")
 
     def __init__(self, tensor: Any, view: Array):
         self.tensor = tensor
@@ -116,7 +116,7 @@ class LoadedKernel:
     scalars: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recording:
     """A sequence, None if there is nothing to do; and what has to live as long as it."""
 
@@ -139,9 +139,8 @@ class VulkanDriver(Driver):
         self._device = device
         self._kompute = kompute
         self.staged = not facts.shares_memory if staged is None else staged
-        self._used = 0
-        self._live: dict[int, Memory] = {}
-        self._recordings: dict[int, Recording] = {}
+        self._live: WeakValueDictionary[int, Memory] = WeakValueDictionary()
+        self._recordings: WeakValueDictionary[int, Recording] = WeakValueDictionary()
         self._algorithms: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
         self._most = min(facts.storage_range, LARGEST_TENSOR)
         self.limits = Limits(self._most, facts.on_host_cores)
@@ -155,7 +154,7 @@ class VulkanDriver(Driver):
 
     def allocate(self, bytes: int) -> Memory:
         """New memory. Raises `OutOfMemory`; Kompute itself does not notice that there is none."""
-        free = self.total_bytes() - self._used
+        free = self.free_bytes()
         if bytes > free:
             raise OutOfMemory(f"{self._device}: {bytes:,} bytes are wanted, {free:,} are free")
         if bytes > self._most:
@@ -171,13 +170,11 @@ class VulkanDriver(Driver):
         tensor = self._kompute.memory(bytes, staged=self.staged)
         memory = Memory(tensor, self._kompute.view(tensor))
         self._live[memory.number] = memory
-        self._used += bytes
         return memory
 
     def free(self, handle: Memory) -> None:
         """Give memory back."""
         del self._live[handle.number]
-        self._used -= handle.bytes.size
         handle.bytes = handle.bytes[:0].copy()
         for thing in (handle.upload, handle.download, handle.tensor):
             if thing is not None:
@@ -316,7 +313,7 @@ class VulkanDriver(Driver):
 
     def free_bytes(self) -> int:
         """Returns the bytes that are left of the device's heap if nobody else takes from it."""
-        return self.total_bytes() - self._used
+        return self.total_bytes() - sum(m.bytes.size for m in list(self._live.values()))
 
     def total_bytes(self) -> int:
         """The device's heap."""
