@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from acme_fuel.loops import LoopsTarget
-from acme_fuel.ops import SquaredReluOp
+from acme_fuel.numpy_rules import RULES
+from acme_fuel.ops import SoftsignOp, SquaredReluOp
 from acme_fuel.reference_target import ReferenceTarget
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.universe import Universe
 
 import fuel_dialect as fuel
+from fuel_dialect import plugins
 from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.dtypes import BY_NAME
 from fuel_dialect.errors import DeviceUnavailable, NoBackendForOp, UnknownDevice
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp
@@ -25,6 +28,7 @@ from fuel_dialect.targets.registry import registered
 from fuel_explain import explain
 from fuel_explain.colours import colour_of
 from fuel_explain.text import to_text
+from fuel_lowering.numpy import emit
 from fuel_passes.forking.find_paths import FindPathsPass
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.legalize.decompose import DecomposePass
@@ -131,6 +135,47 @@ def test_a_graph_takes_the_op() -> None:
     array = np.array([[-1, 2, np.nan], [3, -0.0, 5]], np.float32)
     (y,) = Session().run(module, array)
     np.testing.assert_array_equal(y, squared_relu(array) + 1)
+
+
+SOFTSIGN = """\
+func.func @main(%x: tensor<20x30xf32>) -> tensor<20x30xf32> {
+  %s = acme.softsign %x : tensor<20x30xf32>
+  %y = fuel.relu %s : tensor<20x30xf32>
+  func.return %y : tensor<20x30xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", "vulkan:0"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
+def test_an_op_with_a_definition_runs_on_every_target(device: str, dtype: str) -> None:
+    """A class, a reference and a definition are all there is of the op."""
+    if (device, dtype) == ("vulkan:0", "f64"):
+        return
+    text = SOFTSIGN.replace("f32", dtype)
+    try:
+        session = Session(devices=device, emulate=device if device == "cuda:0" else None)
+    except DeviceUnavailable as error:
+        pytest.skip(str(error))
+    x = arrays(20, 30, dtype="f8")[0].astype(BY_NAME[dtype].numpy)
+    with np.errstate(all="ignore"):
+        (want,) = evaluate(parse_module(text), x)
+        (got,) = session.run(text, x)
+    np.testing.assert_array_equal(np.asarray(got).astype("f8"), want.astype("f8"))
+
+
+def test_a_rule_for_numpy_comes_before_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = plugins.table, emit.rules
+    monkeypatch.setitem(RULES, SoftsignOp, RULES[SquaredReluOp])
+    for cached in caches:
+        cached.cache_clear()
+    try:
+        assert emit.rules()[SoftsignOp] is RULES[SquaredReluOp]
+    finally:
+        monkeypatch.undo()
+        for cached in caches:
+            cached.cache_clear()
+    assert emit.rules()[SoftsignOp] is not RULES[SquaredReluOp]
 
 
 def test_twice_is_once() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The dialect `acme`: one op."""
+"""The dialect `acme`: two ops."""
 
 from __future__ import annotations
 
@@ -28,4 +28,13 @@ class SquaredReluOp(FloatUnaryOp, DecomposableOp):
         return builder.insert(SqrOp.make(relu.result)).results
 
 
-Acme = Dialect("acme", [SquaredReluOp], [], [FuelConstants()])
+@irdl_op_definition
+class SoftsignOp(FloatUnaryOp):
+    """x / (1 + |x|)."""
+
+    name = "acme.softsign"
+
+    WEIGHT: ClassVar[int] = 4
+
+
+Acme = Dialect("acme", [SquaredReluOp, SoftsignOp], [], [FuelConstants()])

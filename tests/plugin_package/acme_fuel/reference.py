@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from acme_fuel.ops import SquaredReluOp
+from acme_fuel.ops import SoftsignOp, SquaredReluOp
 
 Array = np.ndarray[Any, Any]
 
@@ -17,4 +17,9 @@ def squared_relu(x: Array) -> Array:
     return (positive * positive).astype(x.dtype)
 
 
-REFERENCES = {SquaredReluOp: squared_relu}
+def softsign(x: Array) -> Array:
+    wide = x if x.dtype == np.float64 else x.astype(np.float32)
+    return (wide / (1 + np.abs(wide))).astype(x.dtype)
+
+
+REFERENCES = {SquaredReluOp: squared_relu, SoftsignOp: softsign}
