@@ -68,7 +68,7 @@ ONES = np.ones((1, WIDTH), np.float32)
 
 
 def expected(before: dict[str, Any]) -> dict[str, Any]:
-    """What a call with ones leaves of a state."""
+    """Returns the state that a call with ones leaves."""
     cache = np.array(before["cache"], np.float32)
     cache[1] = 1
     total = np.array(before["total"], np.float32)

@@ -241,6 +241,7 @@ class BufferDevice:
         """Wait until everything that was asked for is done."""
         with self.lock:
             self.check_open()
+            self._collect()
             self.driver.synchronise()
 
     # Memory; under the lock.
