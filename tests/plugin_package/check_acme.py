@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -166,7 +166,7 @@ def test_an_op_with_a_definition_runs_on_every_target(device: str, dtype: str) -
 
 def test_a_rule_for_numpy_comes_before_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     caches = plugins.table, emit.rules
-    monkeypatch.setitem(RULES, SoftsignOp, RULES[SquaredReluOp])
+    monkeypatch.setitem(cast("dict[Any, Any]", RULES), SoftsignOp, RULES[SquaredReluOp])
     for cached in caches:
         cached.cache_clear()
     try:
