@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.utils.test_value import create_ssa_value
 
+import fuel_dialect as fuel
 import run_ops
 from agreement import main
 from effort import examples
@@ -32,12 +34,14 @@ from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.kompute import DESCRIPTION
 from fuel_dialect.targets.machine import Device, Topology, both_ways
 from fuel_dialect.traits import AlongAxesOp, Elementwise, Movement, RowWise
+from fuel_lowering.kompute.language import library
 from fuel_lowering.kompute.lower import lower_run
 from fuel_lowering.kompute.tuning import TUNINGS, DeviceType
 from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.topology import STAMP, attribute_of
 from fuel_passes.walk import functions
+from fuel_runtime import Session
 from op_modules import around, run_in, tolerance, types_of
 from op_samples import CASES, COMPUTING, Sample, ordinary, samples_of, values
 from ops_on_arrays import floats
@@ -374,6 +378,39 @@ def test_a_scan_of_100_000_steps(dtype: str, reverse: bool):
         ys[step] = d
     np.testing.assert_array_equal(got[0].astype(np.float32), carry.astype(np.float32))
     np.testing.assert_array_equal(got[1].astype(np.float32), ys.astype(np.float32))
+
+
+def test_no_function_of_the_library_has_a_loop():
+    """Lavapipe stops after 65,535 turns of all loops of an invocation; scans and rows have them."""
+    loops = re.compile(r"^[^/\n]*\b(for|while|do)\b", re.MULTILINE)
+    assert [name for name, text in library().items() if loops.search(text)] == []
+
+
+@needs_vulkan
+@pytest.mark.parametrize("op", ["rem", "sin"])
+def test_a_scan_of_functions_of_large_numbers(op: str):
+    steps = 16_000
+    numbers = np.random.default_rng(0)
+    start = numbers.normal(size=4).astype(np.float32)
+    xs = (numbers.normal(size=(steps, 4)) * 1e6).astype(np.float32)
+
+    def rem(carry: fuel.Tensor, x: fuel.Tensor) -> tuple[fuel.Tensor, fuel.Tensor]:
+        return (carry * 0.5 + x) % 1e-3, carry
+
+    def sin(carry: fuel.Tensor, x: fuel.Tensor) -> tuple[fuel.Tensor, fuel.Tensor]:
+        waves = x.cos() + (x + 1.0).cos() + (x + 2.0).cos() + (x + 3.0).cos()
+        return (carry + x).sin() + waves, carry
+
+    def ran_on(device: str) -> Array:
+        graph = fuel.Graph()
+        inputs = graph.input((4,), "f32"), graph.input(xs.shape, "f32")
+        with fuel.device(device):
+            _, ys = graph.scan({"rem": rem, "sin": sin}[op], *inputs)
+            module = graph.build(ys)
+        (result,) = Session(devices=device).compile(module)(start, xs)
+        return np.asarray(result)
+
+    np.testing.assert_allclose(ran_on("vulkan:0"), ran_on("cpu"), rtol=1e-4, atol=1e-5)
 
 
 @needs_vulkan

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Functions that generated shaders call. A blank line stands between two; each is copied with those that it calls.
-// Comments above a function belong to it. Constants 0 and infinity of arithmetic are written as bits where an optimiser would fold them.
+// Comments above a function belong to it. No function has a loop: lavapipe stops after 65,535 turns of all loops of an
+// invocation, and scans and rows loop over them. Constants 0 and infinity of arithmetic are written as bits where an optimiser would fold them.
 
 bool fuel_isnan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 
@@ -74,8 +75,7 @@ precise float fuel_quadrant(precise float x, out int q) {
   precise float n = roundEven(x * 0.636619772);
   precise float near = (((x - n * 1.5703125) - n * 0.0004837512969970703) - n * 7.549533620476723e-08) - n * 2.5633440682570896e-12;
   q = int(n);
-  // A loop, because llvmpipe runs both sides of an if for every lane, but no step of an empty loop.
-  for (bool far = fuel_abs(x) >= 1024.0 && !(fuel_isinf(x) || fuel_isnan(x)); far; far = false) {
+  if (fuel_abs(x) >= 1024.0 && !(fuel_isinf(x) || fuel_isnan(x))) {
   uint u = floatBitsToUint(x);
   uint mantissa = (u & 0x7fffffu) | 0x800000u;
   uint from = ((u >> 23) & 255u) - 120u;
@@ -135,6 +135,15 @@ precise float fuel_pow(precise float x, precise float y) {
   return y == 0.0 || floatBitsToUint(x) == 0x3f800000u ? 1.0 : m;
 }
 
+// m * 2^s modulo d, where m < d, 2^23 <= d < 2^24, and s is `left` from 0 to 20. The quotient is 1 off at most.
+uint fuel_shift_modulo(uint m, uint d, precise float inverse, int left) {
+  int s = clamp(left, 0, 20);
+  precise float quotient = float(m) * inverse * intBitsToFloat((127 + s) << 23);
+  int r = int((m << s) - uint(quotient) * d);
+  r += r < 0 ? int(d) : 0;
+  return uint(r < int(d) ? r : r - int(d));
+}
+
 precise float fuel_fmod(precise float x, precise float y) {
   uint a = floatBitsToUint(x) & 0x7fffffffu, b = floatBitsToUint(y) & 0x7fffffffu;
   uint sign = floatBitsToUint(x) & 0x80000000u;
@@ -147,8 +156,24 @@ precise float fuel_fmod(precise float x, precise float y) {
   mb <<= up;
   eb -= up;
   int left = ea - eb;
-  for (; left >= 8; left -= 8) ma = (ma % mb) << 8;
-  ma = ((ma % mb) << left) % mb;
+  precise float inverse = 1.0 / float(mb);
+  ma = ma < mb ? ma : ma - mb;
+  ma = fuel_shift_modulo(ma, mb, inverse, left);
+  ma = fuel_shift_modulo(ma, mb, inverse, left - 20);
+  if (left > 40) {
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 40);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 60);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 80);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 100);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 120);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 140);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 160);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 180);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 200);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 220);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 240);
+    ma = fuel_shift_modulo(ma, mb, inverse, left - 260);
+  }
   if (ma == 0u) return uintBitsToFloat(sign);
   up = 23 - findMSB(ma);
   ma <<= up;
