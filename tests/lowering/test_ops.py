@@ -12,16 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fuel_dialect as fuel
+from beside import optimised
 from effort import SLOW, slow_but
 from fuel_dialect import dtypes
 from fuel_dialect.errors import IndexOutOfRange
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops import elementwise, indexing
 from fuel_dialect.ops.base import FuelOp, integer
 from fuel_dialect.reference.precision import Array
-from fuel_lowering.numpy import tiles
+from fuel_lowering.numpy import language, tiles
 from fuel_lowering.numpy.lower import lower_run
 from op_modules import module_of, op_of, tolerance, types_of
-from op_samples import COMPUTING, Sample, samples_of
+from op_samples import COMPUTING, Sample, samples_of, values
+from ops_on_arrays import same_bits
 from run_ops import Loaded, check_results, runs_of, strided
 
 
@@ -65,6 +69,29 @@ def test_an_op_cut_into_small_tiles(op: type[FuelOp], tile: int, monkeypatch: py
         if all(array.size < 200 for array in sample.arrays):
             module, loaded = lowered(op, sample)
             check_results(loaded, module, sample.arrays, tolerance(*sample.arrays))
+
+
+LIMITS = {"f": (1.5, -1.5, 0.0, -0.0, np.inf, -np.inf, np.nan), "i": (3, 0, -128, 127), "u": (3, 0)}
+
+
+@pytest.mark.parametrize("many", [0, 10**9])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "i8", "i64", "ui8", "i1"])
+def test_limits_that_are_numbers(dtype: str, many: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(language, "MANY", many)
+    numpy = dtypes.BY_NAME[dtype].numpy
+    x = values(dtype, (3, 50))
+    for limit in LIMITS[dtype[0] if dtype[0] in "iu" and dtype != "i1" else "f"]:
+        for order in ((fuel.maximum, fuel.minimum), (fuel.minimum, fuel.maximum)):
+            graph = fuel.Graph()
+            a = graph.input(x.shape, dtype)
+            with np.errstate(all="ignore"):
+                bounds = [np.asarray(v).astype(numpy) for v in (limit, 1)]
+            b, c = (graph.constant(np.broadcast_to(bound, x.shape)) for bound in bounds)
+            module = graph.build(order[0](a, b), order[1](order[0](a, b), c), order[1](a, b))
+            (run,) = runs_of(optimised(module))
+            loaded = Loaded(lower_run(run, "main_0"))
+            for got, want in zip(loaded(x), evaluate(module, x), strict=True):
+                assert same_bits(got, want)
 
 
 def test_there_are_samples_for_all_that_the_dialect_computes():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -66,6 +67,10 @@ UFUNCS = {
 """The ufunc that computes each primitive, of the register that is named where there is one."""
 
 
+MANY = 16_384
+"""The elements from which on `clip` is faster than `maximum` and `minimum`."""
+
+
 def support(call: str, *temps: Temp, reuse: tuple[int, ...] = ()) -> Recipe:
     """Returns the recipe of one call of a function of `support`."""
     return Recipe((f"support.{call}",), "element", reuse, temps)
@@ -117,6 +122,7 @@ class ArrayCode(ScalarBuilder[ArrayValue]):
     def __init__(self, builder: Builder, shape: tuple[int, ...]):
         self.builder = builder
         self.shape = shape
+        self._clipped: dict[Ref, tuple[Ref, Ref]] = {}
 
     def apply(
         self, primitive: str, *operands: ArrayValue, dtype: DType | None = None
@@ -128,15 +134,43 @@ class ArrayCode(ScalarBuilder[ArrayValue]):
         ufunc = UFUNCS.get(own) or UFUNCS.get(primitive)
         if primitive == "mul" and refs[0] is refs[1]:
             ufunc, refs = "square", refs[:1]
+        elif primitive in ("maximum", "minimum") and self._is_clip(*refs):
+            return ArrayValue(self._clip(primitive, *refs), dtype)
         if ufunc is not None:
             held = BOOL if dtype == MASK else refs[0].dtype
             return ArrayValue(builder.call(ufunc, *refs, dtype=held), dtype)
         return ArrayValue(builder.step(FUNCTIONS.get(own) or FUNCTIONS[primitive], *refs), dtype)
 
+    def _is_clip(self, x: Ref, limit: Ref) -> bool:
+        """
+        Returns True if a limit of many elements is a number, but no zero, whose sign `clip` keeps.
+
+        `clip` takes 0.2 ns for an element of f32 where `minimum` of a number takes 0.4, and 3 us
+        for a call where that takes 0.8.
+        """
+        number = limit.splat
+        is_limit = number is not None and number.dtype != BOOL and bool(number != 0)
+        return is_limit and prod(self.shape) >= MANY
+
+    def _clip(self, primitive: str, x: Ref, limit: Ref) -> Ref:
+        """Returns a maximum or a minimum by `clip`; a maximum and then a minimum are one call."""
+        dtype, builder = x.dtype, self.builder
+        is_integer = dtype.kind in "iu"
+        if primitive == "minimum":
+            least = np.iinfo(dtype).min if is_integer else -np.inf
+            x, low = self._clipped.get(x, (x, self._scalar(least, dtype)))
+            return builder.call("clip", x, low, limit)
+        most = np.iinfo(dtype).max if is_integer else np.inf
+        result = builder.call("clip", x, limit, self._scalar(most, dtype))
+        self._clipped[result] = (x, limit)
+        return result
+
+    def _scalar(self, value: float, dtype: np.dtype[Any]) -> Ref:
+        return self.builder.writer.scalar(scalar(value, dtype), self.shape)
+
     def number(self, value: float, like: ArrayValue | DType) -> ArrayValue:
         dtype = like if isinstance(like, DType) else like.dtype
-        number = scalar(value, held_as(dtype))
-        return ArrayValue(self.builder.writer.scalar(number, self.shape), dtype)
+        return ArrayValue(self._scalar(value, held_as(dtype)), dtype)
 
     def constant(self, value: np.ndarray[Any, Any]) -> ArrayValue:
         return ArrayValue(self.builder.writer.scalar(value, self.shape), dtypes.of(value.dtype))
