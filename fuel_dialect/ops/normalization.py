@@ -125,15 +125,15 @@ class _Rows:
 
     def centred(self, x: SSAValue) -> SSAValue:
         """Each row minus its mean."""
-        return self.insert(SubOp.make(x, self.spread(self.mean(x))))
+        return self.insert(SubOp.make(x, self.broadcast(self.mean(x))))
 
-    def spread(self, column: SSAValue) -> SSAValue:
-        """A column repeated along each row."""
+    def broadcast(self, column: SSAValue) -> SSAValue:
+        """Inserts the broadcast of a column along each row."""
         return self.insert(BroadcastToOp.make(column, declared=[self.type]))
 
     def minus_max(self, x: SSAValue) -> SSAValue:
         peak = self.insert(ReduceMaxToOp.make(x, declared=[self.column]))
-        return self.insert(SubOp.make(x, self.spread(peak)))
+        return self.insert(SubOp.make(x, self.broadcast(peak)))
 
 
 @irdl_op_definition
@@ -145,7 +145,7 @@ class SoftmaxLastDimOp(LastDimOp):
 
     def decompose_rows(self, rows: _Rows, x: SSAValue) -> SSAValue:
         e = rows.insert(ExpOp.make(rows.minus_max(x)))
-        return rows.insert(DivOp.make(e, rows.spread(rows.sum(e))))
+        return rows.insert(DivOp.make(e, rows.broadcast(rows.sum(e))))
 
 
 @irdl_op_definition
@@ -158,7 +158,7 @@ class LogSoftmaxLastDimOp(LastDimOp):
     def decompose_rows(self, rows: _Rows, x: SSAValue) -> SSAValue:
         shifted = rows.minus_max(x)
         total = rows.sum(rows.insert(ExpOp.make(shifted)))
-        return rows.insert(SubOp.make(shifted, rows.spread(rows.insert(LogOp.make(total)))))
+        return rows.insert(SubOp.make(shifted, rows.broadcast(rows.insert(LogOp.make(total)))))
 
 
 class NormLastDimOp(LastDimOp, abc.ABC):
@@ -176,7 +176,7 @@ class NormLastDimOp(LastDimOp, abc.ABC):
         """x / sqrt(mean(x^2) + eps)."""
         mean_square = rows.mean(rows.insert(SqrOp.make(x)))
         shifted = rows.insert(AddScalarOp.make(mean_square, scalar=self.eps))
-        return rows.insert(MulOp.make(x, rows.spread(rows.insert(RsqrtOp.make(shifted)))))
+        return rows.insert(MulOp.make(x, rows.broadcast(rows.insert(RsqrtOp.make(shifted)))))
 
 
 @irdl_op_definition

@@ -19,11 +19,11 @@ def elements(value: Attribute, type: AnyTensor) -> Array:
     """Return the elements of a constant of a type, read-only; a splat has stride 0."""
     dtype = dtypes.of_type(type).numpy
     if isinstance(value, BytesAttr):
-        return spread(value.data, type.get_shape(), dtype)
-    return spread(cast(AnyNumber, value).value.data, type.get_shape(), dtype)
+        return elements_of(value.data, type.get_shape(), dtype)
+    return elements_of(cast(AnyNumber, value).value.data, type.get_shape(), dtype)
 
 
-def spread(value: float | bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def elements_of(value: float | bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return the elements, read-only: those in the bytes, or one number repeated by stride 0."""
     if isinstance(value, bytes):
         return np.frombuffer(value, dtype.newbyteorder("<")).reshape(shape)

@@ -14,12 +14,12 @@ import numpy as np
 
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import IndexOutOfRange, WeightError
-from fuel_dialect.reference.constants import spread
+from fuel_dialect.reference.constants import elements_of
 from fuel_dialect.reference.precision import Array
 
 
 def const(*, value: float | bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return spread(value, shape, dtype)
+    return elements_of(value, shape, dtype)
 
 
 def weight(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-How scalar code is written in GLSL.
+Writes scalar code in GLSL.
 
-Everything is `precise`: without it a compiler may reorder and fuse. A zero comes from the host,
-because what is computed with a known zero is folded as if there were no NaN and no infinity.
+Every float is `precise`: without it a compiler may reorder and fuse. A zero comes from the host,
+because compilers fold arithmetic with a known zero as if there were no NaN and no infinity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from fuel_lowering.scalars.language import Language
 
 ZERO = "zero"
-"""The name of the float that is 0.0 and that no compiler knows."""
+"""The name of a float that is 0.0, which no compiler knows."""
 
 TYPES = {"bool": "bool", "i32": "int", "ui32": "uint", "f32": "float"}
 """The GLSL type of each register."""
@@ -43,7 +43,7 @@ RESERVED = frozenset(
     "uintBitsToFloat umulExtended uniform union unpackHalf2x16 unsigned using uvec2 uvec3 "
     "uvec4 varying vec2 vec3 vec4 void volatile while writeonly zero".split()
 )
-"""Words that are no names: of the language, of functions that are called, and our own."""
+"""The words that no variable may have: of the language, of called functions, and our own."""
 
 KEYWORD = re.compile(
     r"""
@@ -68,7 +68,7 @@ _DEFINITION = re.compile(r"^(?:precise )?\w+ (\w+)\(", re.MULTILINE)
 
 @cache
 def library() -> Mapping[str, str]:
-    """The functions of `library.glsl`, by name, with the comments above them."""
+    """Returns the functions of `library.glsl` by name, with the comments above them."""
     text = (files("fuel_lowering.kompute") / "library.glsl").read_text()
     found: dict[str, str] = {}
     for part in text.split("\n\n"):
@@ -79,7 +79,7 @@ def library() -> Mapping[str, str]:
 
 
 class GlslLanguage(Language):
-    """GLSL 4.5 with 32-bit registers: no feature that a Vulkan device may lack."""
+    """Writes GLSL 4.5 with 32-bit registers: no feature that a Vulkan device may lack."""
 
     PRIMITIVES = {
         "add": "{0} + {1}",
@@ -159,5 +159,5 @@ def _float(value: np.float32) -> str:
 
 
 def _decimal(text: str) -> str:
-    """A decimal that is no integer to GLSL."""
+    """Returns a decimal that GLSL does not read as an integer."""
     return text if re.search(r"[.e]", text) else f"{text}.0"

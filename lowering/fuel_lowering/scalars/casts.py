@@ -35,7 +35,7 @@ def cast(code: ScalarBuilder[V], op: ops.CastOp, xs: Sequence[V]) -> V:
 
 
 def _saturated(code: ScalarBuilder[V], x: V, target: DType) -> V:
-    """Truncated; the nearest value of the integer type, and 0 for NaN."""
+    """Returns a float truncated to the nearest value of the integer type; 0 for NaN."""
     limits = np.iinfo(target.numpy)
     above = code.compare("ge", x, float(limits.max) + 1 if limits.bits < 64 else 2.0**63)
     below = code.compare("le", x, float(limits.min))
@@ -48,9 +48,9 @@ def _saturated(code: ScalarBuilder[V], x: V, target: DType) -> V:
 
 def _without_double_rounding(code: ScalarBuilder[V], x: V) -> V:
     """
-    A value whose f32 rounds to bf16 or f16 as the value itself does.
+    Returns a value whose f32 rounds to bf16 or f16 as the given value itself does.
 
-    What f32 has no bits for is gathered in a low bit, far below those that the result has.
+    Digits for which f32 has no bits set a low bit, far below those that the result has.
     """
     if x.register == "f32":
         return x
@@ -64,7 +64,7 @@ def _without_double_rounding(code: ScalarBuilder[V], x: V) -> V:
 
 
 def _sticky(code: ScalarBuilder[V], x: V, shift: int) -> V:
-    """An integer of 2^24 or more with its low bits gathered in the one above them."""
+    """Returns an integer; one of 2^24 or more has its low bits joined in the bit above them."""
     low = code.number(2**shift - 1, x)
     has_low = code.compare("ne", code.apply("band", x, low), 0)
     rest = code.apply("band", x, code.number(-(2**shift) if _is_signed(x) else _high(x, shift), x))
@@ -85,7 +85,7 @@ def _high(x: AnyValue, shift: int) -> int:
 
 
 def _odd_f32(code: ScalarBuilder[V], x: V) -> V:
-    """f64 as f32, inexact values rounded to the neighbour with an odd last bit."""
+    """Returns an f64 as f32; an inexact one becomes the neighbour with an odd last bit."""
     nearest = code.into(x, F32)
     back = code.into(nearest, F64)
     bits = code.apply("bits", nearest, dtype=UI32)

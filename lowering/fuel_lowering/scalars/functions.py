@@ -56,8 +56,8 @@ def gelu(code: ScalarBuilder[V], op: Operation, xs: Sequence[V]) -> V:
     """Returns x times the normal distribution, by its tail on the side of x: nothing cancels."""
     (x,) = xs
     if x.register == "f64":
-        tail = code.apply("erfc", code.apply("mul", x, code.number(-sqrt(0.5), x)))
-        return code.apply("mul", code.apply("mul", x, code.number(0.5, x)), tail)
+        half = code.apply("mul", x, code.number(0.5, x))
+        return code.apply("mul", half, _erfc_of_normal(code, x))
     z = code.apply("minimum", code.apply("abs", x), code.number(TAIL_LIMIT, x))
     ratio = code.apply("div", polynomial(code, z, TAIL_ABOVE), polynomial(code, z, TAIL_BELOW))
     power = code.apply("mul", code.apply("mul", z, z), code.number(-0.5, x))
@@ -65,6 +65,45 @@ def gelu(code: ScalarBuilder[V], op: Operation, xs: Sequence[V]) -> V:
     below = code.apply("abs", code.apply("sub", is_positive(code, x), tail))
     return code.apply("mul", x, below)
 
+
+def _erfc_of_normal(code: ScalarBuilder[V], x: V) -> V:
+    """
+    Returns erfc(-x / sqrt 2) in f64.
+
+    erfc(t + rest) is erfc(t) (1 - 2 t rest) where t is large, and erfc(t) elsewhere.
+    """
+    low = code.apply("maximum", x, code.number(-ERFC_LIMIT, x))
+    near = code.apply("minimum", low, code.number(ERFC_LIMIT, x))
+    t, rest = _product(code, near, *SQRT_HALF)
+    slope = code.apply("mul", code.apply("maximum", t, code.number(0, x)), code.number(-2, x))
+    factor = code.apply("add", code.apply("mul", slope, rest), code.number(1, x))
+    return code.apply("mul", code.apply("erfc", t), factor)
+
+
+ERFC_LIMIT = 40.0
+"""From here on, erfc(x / sqrt 2) is 0 in f64."""
+
+SQRT_HALF = (-0.7071067811865476, 4.833646656726457e-17)
+"""The negative square root of a half: an f64, and its error."""
+
+
+def _product(code: ScalarBuilder[V], x: V, number: float, error: float) -> tuple[V, V]:
+    """Returns the product of an f64 and `number + error`, rounded, and its error (Dekker)."""
+    product = code.apply("mul", x, code.number(number, x))
+    scaled = code.apply("mul", x, code.number(SPLIT, x))
+    head = code.apply("sub", scaled, code.apply("sub", scaled, x))
+    rest = code.apply("sub", x, head)
+    number_head = SPLIT * number - (SPLIT * number - number)
+    number_rest = number - number_head
+    off = code.apply("sub", code.apply("mul", head, code.number(number_head, x)), product)
+    off = code.apply("add", off, code.apply("mul", head, code.number(number_rest, x)))
+    off = code.apply("add", off, code.apply("mul", rest, code.number(number_head, x)))
+    off = code.apply("add", off, code.apply("mul", rest, code.number(number_rest, x)))
+    return product, code.apply("add", off, code.apply("mul", x, code.number(error, x)))
+
+
+SPLIT = 2.0**27 + 1
+"""A product with it splits an f64 into two of 26 bits (Veltkamp)."""
 
 TAIL_LIMIT = 14.5
 """Beyond it, exp(-z^2 / 2) is 0 in f32."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How Triton writes scalar code. Each text is right for blocks of any shape, and for scalars."""
+"""Writes scalar code in Triton. Each text is right for blocks of any shape, and for scalars."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TYPES = {
     "f32": "tl.float32",
     "f64": "tl.float64",
 }
-"""What Triton calls each register."""
+"""The Triton type of each register."""
 
 ELEMENTS = {
     "i1": "tl.uint8",
@@ -37,16 +37,16 @@ ELEMENTS = {
     "f32": "tl.float32",
     "f64": "tl.float64",
 }
-"""What a buffer of each dtype holds."""
+"""The Triton type of the elements of a buffer, by dtype."""
 
 BARE = re.compile(r"-?\d[\w.+-]*|float\(\"-?\w+\"\)")
-"""A literal without a type of its own: it takes that of what it meets."""
+"""Matches a literal without a type of its own, which takes that of the other operand."""
 
 SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
 class TritonLanguage(Language):
-    """Triton's block language."""
+    """Writes Triton's block language."""
 
     PRIMITIVES: Mapping[str, str] = {
         "add": "{0} + {1}",
@@ -143,7 +143,7 @@ class TritonLanguage(Language):
         return f"{name} = {text}"
 
     def write(self, primitive: str, register: str, operands: Sequence[str]) -> str:
-        """One primitive; among literals alone, the first gets a type."""
+        """Returns the text of one primitive; among literals alone, the first gets a type."""
         if all(map(is_bare, operands)):
             operands = [typed(operands[0], register), *operands[1:]]
         return super().write(primitive, register, operands)
@@ -163,17 +163,17 @@ RESERVED = frozenset(
 
 
 def is_bare(text: str) -> bool:
-    """Whether a text is a literal without a type."""
+    """Returns True if a text is a literal without a type."""
     return BARE.fullmatch(text) is not None
 
 
 def typed(text: str, register: str) -> str:
-    """A literal as a scalar of a register."""
+    """Returns a literal as a scalar of a register; other text as it is."""
     return f"tl.full((), {text}, {TYPES[register]})" if is_bare(text) else text
 
 
 def loaded(text: str, dtype: DType) -> str:
-    """What a load gives, in the register of its dtype."""
+    """Returns a loaded element in the register of its dtype."""
     if dtype.kind == "mask":
         return f"{text} != 0"
     register = REGISTERS[dtype.name]
@@ -181,7 +181,7 @@ def loaded(text: str, dtype: DType) -> str:
 
 
 def stored(text: str, dtype: DType) -> str:
-    """A value of a register as an element of a buffer."""
+    """Returns a value of a register as an element of a buffer."""
     register = REGISTERS[dtype.name]
     if is_bare(text):
         text = typed(text, register)
@@ -198,7 +198,7 @@ def _float(value: np.ndarray[Any, Any], register: str) -> str:
 
 
 def _digits(value: np.ndarray[Any, Any], number: float) -> str:
-    """The shortest text that is the number; that of an f32 may be another f64."""
+    """Returns the shortest text of a number; that of an f32 may be another f64."""
     if not np.isfinite(number):
         return f'float("{number}")'
     short = str(value.dtype.type(value))
