@@ -37,6 +37,8 @@ from harness import progress
 from isolated import Failed, Isolated, Lost
 from outcomes import Outcome
 
+from fuel_lowering.cores import usable_cores
+
 RESULTS = Path(__file__).resolve().parent / "results"
 
 BUDGET = 360.0
@@ -113,7 +115,7 @@ class Check:
             self.found.add("end", [Outcome("exit", failure=failure)])
 
     def _workers(self) -> int:
-        return min(2, facts.cores()) if self.emulated else facts.cores()
+        return min(2, usable_cores()) if self.emulated else usable_cores()
 
     def _compile_ahead(self, names: Sequence[str]) -> None:
         assert self.ahead is not None

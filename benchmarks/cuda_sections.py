@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import cuda_ops
 import cuda_programs
@@ -13,9 +13,6 @@ import cuda_replay
 import cuda_sizes
 import cuda_speed
 from cuda_ops import Case
-
-if TYPE_CHECKING:
-    from cuda_check import Check
 
 GROUP = 12
 """Cases of ops in a step."""
@@ -25,6 +22,27 @@ Step = tuple[str, Callable[[], None]]
 
 Task = tuple[Any, ...]
 """The name of a step, a function that gives its kernels, and arguments of that."""
+
+
+class Check(Protocol):
+    """Takes the steps of a section on the device, and keeps what comes of them."""
+
+    @property
+    def emulated(self) -> bool:
+        """True in a dry run, on tiny arrays."""
+        ...
+
+    def check(self, section: str, name: str, step: Callable[..., Any], *arguments: Any) -> None:
+        """Takes a step that gives an outcome, or several."""
+        ...
+
+    def measure(self, section: str, name: str, step: Callable[..., Any], *arguments: Any) -> None:
+        """Takes a step that gives figures."""
+        ...
+
+    def check_ops(self, section: str, group: Sequence[Case]) -> None:
+        """Checks cases together."""
+        ...
 
 
 class Section(Protocol):

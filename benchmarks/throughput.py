@@ -16,8 +16,9 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from fuel_dialect.context import make_context
-from fuel_dialect.ops.base import FuelOp, tensor
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.elementwise import AddOp, ExpOp, MulScalarOp, TanhOp
+from fuel_dialect.tensors import tensor
 from fuel_passes.pipeline import OptimizePass
 
 STOCK = "canonicalize,cse,dce"

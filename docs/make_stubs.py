@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex, TypeAlias
 
 from fuel_dialect.builder.arguments import GraphValue
-from fuel_dialect.builder.handle import Handle
 from fuel_dialect.ops.base import FuelOp
 
 Method: TypeAlias = Callable[..., Any]
@@ -48,7 +47,8 @@ NUMPY_METHODS = """
 from collections.abc import Mapping
 from typing import Self, SupportsIndex
 
-from fuel_dialect.builder.tensor import Axes, Operand
+from fuel_dialect.builder.arguments import Axes
+from fuel_dialect.builder.promotion import Operand
 
 FORWARDED: Mapping[str, str]
 

@@ -26,11 +26,12 @@ from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, IndexOutOfRange, LoweringError, OutOfMemory
 from fuel_dialect.interpreter.evaluate import evaluate, evaluate_op
-from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.registry import registered
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import ChecksIndices, Leaf
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_lowering.runs.leaves import WeightUse

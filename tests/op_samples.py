@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import FloatAttr, f64
 
 from fuel_dialect import dtypes
 from fuel_dialect.dialect import OPS
-from fuel_dialect.numbers import scalar_attribute
+from fuel_dialect.numbers import int_array, integer, scalar_attribute, splat_attribute
 from fuel_dialect.ops import (
     comparison,
     elementwise,
@@ -29,10 +29,10 @@ from fuel_dialect.ops import (
     reduction,
     shape,
 )
-from fuel_dialect.ops.base import AnyTensor, FuelOp, integer, splat_attribute, tensor
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import RegionOp, ScanYieldOp
-from fuel_dialect.ops.shape import int_array
 from fuel_dialect.reference.precision import Array
+from fuel_dialect.tensors import AnyTensor, tensor
 from fuel_dialect.traits import Leaf, Transfer
 
 SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (0,), (9,), (3, 4), (2, 0, 3), (2, 1, 5))

@@ -17,9 +17,10 @@ from effort import USUAL, examples
 from fuel_dialect import dtypes
 from fuel_dialect.dialect import OPS
 from fuel_dialect.interpreter.evaluate import evaluate_op
-from fuel_dialect.ops.base import AnyTensor, FuelOp, integer, tensor_type
-from fuel_dialect.ops.shape import int_array
+from fuel_dialect.numbers import int_array, integer
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.reference.precision import Array
+from fuel_dialect.tensors import AnyTensor, tensor_type
 from op_modules import type_of
 
 few = examples(USUAL // 8)

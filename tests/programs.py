@@ -22,7 +22,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import ArmAttr, TargetAttr
-from fuel_dialect.numbers import AnyNumber, scalar_attribute
+from fuel_dialect.numbers import AnyNumber, int_array, integer, scalar_attribute
 from fuel_dialect.ops import (
     comparison,
     elementwise,
@@ -33,9 +33,9 @@ from fuel_dialect.ops import (
     reduction,
     shape,
 )
-from fuel_dialect.ops.base import AnyTensor, ConstOp, FuelOp, integer, tensor, tensor_type
+from fuel_dialect.ops.base import ConstOp, FuelOp
 from fuel_dialect.ops.control import BranchOp, ScanOp, ScanYieldOp, YieldOp
-from fuel_dialect.ops.shape import int_array
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 
 Array = np.ndarray[Any, Any]
 CPU = TargetAttr.of("cpu", "numpy")

@@ -13,8 +13,8 @@ from fuel_dialect.context import parse_module
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import RunOp
 from fuel_dialect.reference.precision import Array
+from fuel_lowering.numpy.pool import Pool, quiet_context
 from fuel_lowering.numpy.run import NumpyRun
-from fuel_lowering.numpy.support import Pool, quiet_context
 
 
 def runs_of(module: ModuleOp) -> list[RunOp]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex, TypeAlias
 
 from xdsl.dialects.builtin import FloatAttr, f64
 
@@ -14,6 +14,10 @@ from fuel_dialect.numbers import show
 
 MAX_BITS = 1024
 """An integer argument has at most this many bits, so that messages can print it."""
+
+
+Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
+"""One axis, several, or None for all of them."""
 
 
 class GraphValue:

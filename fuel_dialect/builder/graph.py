@@ -24,9 +24,10 @@ from fuel_dialect.builder import tensor
 from fuel_dialect.builder.arguments import as_int, as_shape
 from fuel_dialect.builder.branch import BranchBuilder, trace_branch
 from fuel_dialect.builder.constants import make_constant
+from fuel_dialect.builder.promotion import Operand
 from fuel_dialect.builder.scan import Structure, trace_scan
 from fuel_dialect.builder.state import update_state
-from fuel_dialect.builder.tensor import Operand, Tensor
+from fuel_dialect.builder.tensor import Tensor
 from fuel_dialect.builder.trace import Trace, backward_ops, block_of
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError
 from fuel_dialect.numbers import integer

@@ -26,7 +26,7 @@ from fuel_dialect.builder.trace import Trace
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError
 from fuel_dialect.layout import broadcast_shapes
-from fuel_dialect.numbers import integer, scalar_attribute, splat_attribute
+from fuel_dialect.numbers import int_array, integer, scalar_attribute, splat_attribute
 from fuel_dialect.ops import (
     elementwise,
     indexing,
@@ -170,7 +170,7 @@ class Handle(OpMethods):
     def permute(self, *axes: Any) -> Self:
         """Dim i of the result is dim `axes[i]`. Raises `ShapeError` for no permutation."""
         order = [as_int("permute", "an axis", a) for a in unpack(axes)]
-        return self.emit(shape.PermuteOp, axes=shape.int_array(order))
+        return self.emit(shape.PermuteOp, axes=int_array(order))
 
     def broadcast_to(self, *dims: Any) -> Self:
         """Repeated to a shape by the NumPy rule; always an op, also for the same shape."""
@@ -280,7 +280,7 @@ class Handle(OpMethods):
                         f"{op}: the range {start} to {end} of dim {dim} is {end - start} wide; the "
                         f"source {list(source.shape)} has {width} there"
                     )
-        return shape.int_array([start for start, _ in pairs])
+        return int_array([start for start, _ in pairs])
 
     def copy(self, device: str | DeviceAttr) -> Self:
         """The value, resident on a device as well. Raises `UnknownDevice` and `InvalidScan`."""

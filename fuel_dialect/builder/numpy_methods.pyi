@@ -4,7 +4,8 @@
 from collections.abc import Mapping
 from typing import Self, SupportsIndex
 
-from fuel_dialect.builder.tensor import Axes, Operand
+from fuel_dialect.builder.arguments import Axes
+from fuel_dialect.builder.promotion import Operand
 
 FORWARDED: Mapping[str, str]
 

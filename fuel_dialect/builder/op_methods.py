@@ -96,11 +96,11 @@ def _broadcast(op: type[FuelOp]) -> Method:
 ALONE = Family("x is this tensor.", {})
 PAIR = Family(
     "a is this tensor, b the other one, of its shape and dtype; nothing is broadcast or promoted.",
-    {"other": "Handle"},
+    {"other": "GraphValue"},
 )
 BROADCAST_PAIR = Family(
     "a is this tensor, b the other one, of its dtype; both are broadcast to their common shape.",
-    {"other": "Handle"},
+    {"other": "GraphValue"},
 )
 WHOLE = Family("The result has rank 0.", {})
 ALONG_DIM = Family("The dim is counted from the start.", {"dim": "SupportsIndex"}, ("dim",))

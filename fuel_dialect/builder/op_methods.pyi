@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex, TypeAlias
 
 from fuel_dialect.builder.arguments import GraphValue
-from fuel_dialect.builder.handle import Handle
 from fuel_dialect.ops.base import FuelOp
 
 Method: TypeAlias = Callable[..., Any]
@@ -22,7 +21,7 @@ def documented(method: Method, name: str, op: type[FuelOp], family: Family) -> M
 class OpMethods(GraphValue):
     __slots__ = ()
 
-    def add(self, other: Handle) -> Self:
+    def add(self, other: GraphValue) -> Self:
         """
         a + b; integers wrap.
 
@@ -30,7 +29,7 @@ class OpMethods(GraphValue):
         Takes integers and floats.
         """
 
-    def sub(self, other: Handle) -> Self:
+    def sub(self, other: GraphValue) -> Self:
         """
         a - b; integers wrap.
 
@@ -38,7 +37,7 @@ class OpMethods(GraphValue):
         Takes integers and floats.
         """
 
-    def mul(self, other: Handle) -> Self:
+    def mul(self, other: GraphValue) -> Self:
         """
         a * b; integers wrap.
 
@@ -46,7 +45,7 @@ class OpMethods(GraphValue):
         Takes integers and floats.
         """
 
-    def div(self, other: Handle) -> Self:
+    def div(self, other: GraphValue) -> Self:
         """
         a / b; integers truncate toward zero, a zero divisor gives 0, MIN / -1 gives MIN.
 
@@ -54,7 +53,7 @@ class OpMethods(GraphValue):
         Takes integers and floats.
         """
 
-    def pow(self, other: Handle) -> Self:
+    def pow(self, other: GraphValue) -> Self:
         """
         a to the power b, by IEEE; a negative base with a fractional exponent is NaN.
 
@@ -62,7 +61,7 @@ class OpMethods(GraphValue):
         Takes floats.
         """
 
-    def rem(self, other: Handle) -> Self:
+    def rem(self, other: GraphValue) -> Self:
         """
         a - floor(a / b) * b: the sign of the divisor; an integer zero divisor gives 0.
 
@@ -70,7 +69,7 @@ class OpMethods(GraphValue):
         Takes integers and floats.
         """
 
-    def maximum(self, other: Handle) -> Self:
+    def maximum(self, other: GraphValue) -> Self:
         """
         The larger; NaN if either is NaN.
 
@@ -78,7 +77,7 @@ class OpMethods(GraphValue):
         Takes integers, floats and masks.
         """
 
-    def minimum(self, other: Handle) -> Self:
+    def minimum(self, other: GraphValue) -> Self:
         """
         The smaller; NaN if either is NaN.
 
@@ -240,7 +239,7 @@ class OpMethods(GraphValue):
         x is this tensor. Takes floats.
         """
 
-    def eq(self, other: Handle) -> Self:
+    def eq(self, other: GraphValue) -> Self:
         """
         a == b.
 
@@ -248,7 +247,7 @@ class OpMethods(GraphValue):
         Takes integers, floats and masks.
         """
 
-    def ne(self, other: Handle) -> Self:
+    def ne(self, other: GraphValue) -> Self:
         """
         a != b; true where either is NaN.
 
@@ -256,7 +255,7 @@ class OpMethods(GraphValue):
         Takes integers, floats and masks.
         """
 
-    def lt(self, other: Handle) -> Self:
+    def lt(self, other: GraphValue) -> Self:
         """
         a < b.
 
@@ -264,7 +263,7 @@ class OpMethods(GraphValue):
         Takes integers, floats and masks.
         """
 
-    def le(self, other: Handle) -> Self:
+    def le(self, other: GraphValue) -> Self:
         """
         a <= b.
 
@@ -272,7 +271,7 @@ class OpMethods(GraphValue):
         Takes integers, floats and masks.
         """
 
-    def gt(self, other: Handle) -> Self:
+    def gt(self, other: GraphValue) -> Self:
         """
         a > b.
 
@@ -280,7 +279,7 @@ class OpMethods(GraphValue):
         Takes integers, floats and masks.
         """
 
-    def ge(self, other: Handle) -> Self:
+    def ge(self, other: GraphValue) -> Self:
         """
         a >= b.
 
@@ -414,7 +413,7 @@ class OpMethods(GraphValue):
         x is this tensor. Raises `ShapeError` over no elements.
         """
 
-    def broadcast_add(self, other: Handle) -> Self:
+    def broadcast_add(self, other: GraphValue) -> Self:
         """
         a + b; integers wrap.
 
@@ -422,7 +421,7 @@ class OpMethods(GraphValue):
         Takes integers and floats.
         """
 
-    def broadcast_sub(self, other: Handle) -> Self:
+    def broadcast_sub(self, other: GraphValue) -> Self:
         """
         a - b; integers wrap.
 
@@ -430,7 +429,7 @@ class OpMethods(GraphValue):
         Takes integers and floats.
         """
 
-    def broadcast_mul(self, other: Handle) -> Self:
+    def broadcast_mul(self, other: GraphValue) -> Self:
         """
         a * b; integers wrap.
 
@@ -438,7 +437,7 @@ class OpMethods(GraphValue):
         Takes integers and floats.
         """
 
-    def broadcast_div(self, other: Handle) -> Self:
+    def broadcast_div(self, other: GraphValue) -> Self:
         """
         a / b; integers truncate toward zero, a zero divisor gives 0, MIN / -1 gives MIN.
 

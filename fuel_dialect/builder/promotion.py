@@ -10,16 +10,20 @@ leaves undefined is refused, but for bf16 with f16, which meet in f32.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from fuel_dialect import dtypes
+from fuel_dialect.builder.arguments import GraphValue
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import DTypeError
 from fuel_dialect.numbers import show
 
 Number = bool | int | float
+
+Operand: TypeAlias = GraphValue | Number | np.ndarray[Any, Any] | np.generic
+"""An operand of an operator or a NumPy-named method: a tensor, a Python number or an array."""
 
 
 def promote(op: str, *types: DType) -> DType:

@@ -16,12 +16,13 @@ from typing import Any, NoReturn, SupportsIndex, TypeAlias, cast
 import numpy as np
 
 from fuel_dialect import dtypes
-from fuel_dialect.builder.arguments import as_int, as_shape, normal_axis, unpack
+from fuel_dialect.builder.arguments import Axes, as_int, as_shape, normal_axis, unpack
 from fuel_dialect.builder.constants import make_constant
 from fuel_dialect.builder.handle import Handle
 from fuel_dialect.builder.numpy_methods import NumpyMethods
 from fuel_dialect.builder.promotion import (
     Number,
+    Operand,
     is_array,
     is_number,
     promote,
@@ -42,8 +43,6 @@ from fuel_dialect.ops import elementwise, reduction, shape
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.tensors import describe
 
-Operand: TypeAlias = "Tensor | Number | np.ndarray[Any, Any] | np.generic"
-Axes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | None"
 Index: TypeAlias = "SupportsIndex | slice | EllipsisType | None"
 
 POWI_LIMIT = 64

@@ -45,11 +45,8 @@ from fuel_dialect.errors import (
     ShapeError,
     UnsupportedDTypeForOp,
 )
-from fuel_dialect.numbers import int_value as int_value
-from fuel_dialect.numbers import integer as integer
 from fuel_dialect.numbers import splat_attribute
 from fuel_dialect.tensors import AnyTensor, check_size, tensor, tensor_type
-from fuel_dialect.tensors import same_shape as same_shape
 from fuel_dialect.traits import Leaf
 
 if TYPE_CHECKING:

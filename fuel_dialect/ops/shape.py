@@ -31,9 +31,7 @@ from xdsl.traits import Pure
 from fuel_dialect.canonicalization.lookup import patterns_of
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError
 from fuel_dialect.layout import Layout
-from fuel_dialect.numbers import int_array as int_array
-from fuel_dialect.numbers import int_tuple as int_tuple
-from fuel_dialect.numbers import int_value
+from fuel_dialect.numbers import int_tuple, int_value
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
     SAME_TENSOR,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Leaves, transfers and writes (`fuel_dialect.ops.memory`, `ConstOp`).
+Leaves, transfers and writes (`fuel_dialect.ops.memory`).
 
 The reference has one memory, so a transfer returns its operand.
 """
@@ -14,12 +14,7 @@ import numpy as np
 
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import IndexOutOfRange, WeightError
-from fuel_dialect.reference.constants import elements_of
 from fuel_dialect.reference.precision import Array
-
-
-def const(*, value: float | bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return elements_of(value, shape, dtype)
 
 
 def weight(

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-The reference's functions by mnemonic, and their application to one op.
+Finds the reference's function of an op, and applies it.
 
-A function takes the operands as arrays and, as keywords, the properties of its op, `shape` and
+The function has the op's mnemonic as its name and stands in the file of the op's category.
+
+It takes the operands as arrays and, as keywords, the properties of its op, `shape` and
 `dtype` of the result, and `weights`. Ops with regions are the interpreter's.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType, ModuleType
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -22,29 +25,11 @@ from xdsl.ir import Attribute, Operation
 from fuel_dialect import dtypes, plugins
 from fuel_dialect.attributes import BytesAttr
 from fuel_dialect.errors import FuelError
-from fuel_dialect.reference import (
-    comparison,
-    elementwise,
-    indexing,
-    linear_algebra,
-    memory,
-    normalization,
-    reduction,
-    shape,
-)
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.tensors import tensor_type
 
-CATEGORIES: tuple[ModuleType, ...] = (
-    elementwise,
-    comparison,
-    shape,
-    reduction,
-    linear_algebra,
-    indexing,
-    memory,
-    normalization,
-)
+REFERENCE = "fuel_dialect.reference"
+OPS = "fuel_dialect.ops"
 
 NO_WEIGHTS: Mapping[str, Array] = MappingProxyType({})
 
@@ -62,29 +47,21 @@ class Function:
         return Function(call, tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY))
 
 
-def _public_functions(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name, item in vars(module).items():
-        if inspect.isfunction(item) and item.__module__ == module.__name__ and name[0] != "_":
-            yield name, item
-
-
-FUNCTIONS: Mapping[str, Function] = {
-    name: Function.of(call) for module in CATEGORIES for name, call in _public_functions(module)
-}
-"""Maps mnemonics (`add` for `fuel.add`) to functions."""
-
-
 @cache
-def outside() -> Mapping[type[Operation], Function]:
-    """Return the functions of ops that other packages define, by op class."""
-    return {op: Function.of(call) for op, call in plugins.table(plugins.REFERENCES).items()}
+def find(op: type[Operation]) -> Function | None:
+    """Returns the function of an op class: `reference.shape.concat` for `ops.shape.ConcatOp`."""
+    package, _, category = op.__module__.rpartition(".")
+    if package == OPS:
+        module = import_module(f"{REFERENCE}.{category}")
+        call = getattr(module, op.name.partition(".")[2], None)
+    else:
+        call = plugins.table(plugins.REFERENCES).get(op)
+    return None if call is None else Function.of(call)
 
 
 def function_of(op: Operation) -> Function:
-    """Find the function of an op. Raises `FuelError` for an op that has none."""
-    dialect, _, mnemonic = op.name.partition(".")
-    known = FUNCTIONS.get(mnemonic) if dialect == "fuel" else None
-    known = known or outside().get(type(op))
+    """Finds the function of an op. Raises `FuelError` for an op that has none."""
+    known = None if op.regions else find(type(op))
     if known is None:
         raise FuelError(f"{op.name} has no reference; the package of an op gives it one")
     return known
@@ -93,7 +70,7 @@ def function_of(op: Operation) -> Function:
 def apply(
     op: Operation, operands: Sequence[Array], weights: Mapping[str, Array] = NO_WEIGHTS
 ) -> list[Array]:
-    """Compute the results of one op without regions."""
+    """Computes the results of one op without regions."""
     function = function_of(op)
     keywords = {name: _keyword(op, name, weights) for name in function.keywords}
     return [np.asarray(function.call(*operands, **keywords))]
@@ -110,7 +87,7 @@ def _keyword(op: Operation, name: str, weights: Mapping[str, Array]) -> Any:
 
 
 def _python(attribute: Attribute) -> Any:
-    """Convert a property to a Python value; those without one (devices) stay as they are."""
+    """Converts a property to a Python value; those without one (devices) stay as they are."""
     if isinstance(attribute, FloatAttr | IntegerAttr):
         return cast("FloatAttr[Any] | IntegerAttr[Any]", attribute).value.data
     if isinstance(attribute, DenseArrayBase):

@@ -11,9 +11,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_explain.reports import (
     ArgumentReport,

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from xdsl.ir import Region
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
 
 from fuel_dialect.dialect import CATEGORIES, OPS, Fuel
+from fuel_dialect.errors import FuelError
 from fuel_dialect.interpreter.evaluate import REGIONS
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import RegionOp
-from fuel_dialect.reference.table import FUNCTIONS
+from fuel_dialect.reference.table import function_of
 from fuel_dialect.traits import Elementwise, Leaf, Reduction, RowWise, Transfer, ViewOp
 
 FILECHECK = Path(__file__).parents[2] / "filecheck" / "dialect"
@@ -41,14 +46,28 @@ def test_every_op_has_its_own_docstring(op: type[IRDLOperation]):
     assert all(op.__doc__ != base.__doc__ for base in op.__mro__[1:])
 
 
-@every_op
-def test_every_op_has_one_reference(op: type[IRDLOperation]):
-    assert (op.name.removeprefix("fuel.") in FUNCTIONS) != (op in REGIONS)
+def public_functions(category: str) -> set[str]:
+    module = import_module(f"fuel_dialect.reference.{category}")
+    functions = [f for f in vars(module).values() if inspect.isfunction(f)]
+    return {f.__name__ for f in functions if f.__module__ == module.__name__}
 
 
-def test_the_reference_has_no_op_of_its_own():
-    assert set(FUNCTIONS) == {op.name.removeprefix("fuel.") for op in OPS if op not in REGIONS}
-    assert set(REGIONS) <= set(OPS)
+@pytest.mark.parametrize("module", CATEGORIES, ids=lambda module: module.__name__)
+def test_each_op_has_one_reference_and_no_other_function_stands_there(module: ModuleType):
+    category = module.__name__.rpartition(".")[2]
+    ops = {op for op in OPS if op.__module__ == module.__name__ and op not in REGIONS}
+    if ops:
+        public = {name for name in public_functions(category) if not name.startswith("_")}
+        assert public == {op.name.removeprefix("fuel.") for op in ops}
+
+
+def test_an_op_with_regions_is_no_function_of_arrays():
+    regions = {op for op in OPS if op.get_irdl_definition().regions}
+    assert set(REGIONS) == regions | {op for op in OPS if op.has_trait(IsTerminator)}
+    for op in regions:
+        empty = [Region() for _ in op.get_irdl_definition().regions]
+        with pytest.raises(FuelError, match="has no reference"):
+            function_of(op.create(regions=empty))
 
 
 @every_op

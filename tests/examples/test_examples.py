@@ -22,9 +22,9 @@ from effort import SLOW, slow_but
 from fuel_dialect import dtypes
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.interpreter.evaluate import evaluate
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp
 from fuel_dialect.state import donations
+from fuel_dialect.tensors import tensor_type
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Executable, Session
 

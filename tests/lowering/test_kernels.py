@@ -17,10 +17,10 @@ from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import LoweringError, WeightError
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops import elementwise
-from fuel_dialect.ops.base import tensor
+from fuel_dialect.tensors import tensor
 from fuel_lowering.numpy import tiles
 from fuel_lowering.numpy.lower import lower_run
-from fuel_lowering.numpy.support import Pool
+from fuel_lowering.numpy.pool import Pool
 from fuel_passes.pipeline import OptimizePass
 from op_modules import module_of, tolerance
 from ops_on_arrays import floats, same_bits

@@ -28,11 +28,12 @@ from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import IndexOutOfRange, LoweringError
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops import elementwise, linear_algebra, reduction
-from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, YieldOp
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.kompute import DESCRIPTION
 from fuel_dialect.targets.machine import Device, Topology, both_ways
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import AlongAxesOp, Elementwise, Movement, RowWise
 from fuel_lowering.kompute.language import library
 from fuel_lowering.kompute.lower import lower_run
@@ -273,7 +274,7 @@ def test_every_reduction(dtype: str, shape: tuple[int, ...], dim: int, kind: Dev
 
 
 def run_ops_integer(value: int) -> Any:
-    from fuel_dialect.ops.base import integer
+    from fuel_dialect.numbers import integer
 
     return integer(value)
 

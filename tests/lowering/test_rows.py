@@ -23,13 +23,15 @@ from xdsl.ir import Block, Region, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.context import make_context
 from fuel_dialect.interpreter.evaluate import evaluate
+from fuel_dialect.numbers import integer
 from fuel_dialect.ops import elementwise, linear_algebra, normalization, reduction, shape
-from fuel_dialect.ops.base import FuelOp, integer, tensor, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.reference.precision import Array
+from fuel_dialect.tensors import tensor, tensor_type
 from fuel_lowering.numpy import rows, tiles
 from fuel_lowering.numpy.lower import lower_run
-from fuel_lowering.numpy.support import Pool
+from fuel_lowering.numpy.pool import Pool
 from fuel_passes.finishing.form_runs import FormRunsPass
 from ops_on_arrays import same_bits
 from run_ops import Loaded, check_results, poison, runs_of, strided

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.context import parse_module
+from fuel_dialect.numbers import integer
 from fuel_dialect.ops import (
     comparison,
     elementwise,
@@ -23,8 +24,9 @@ from fuel_dialect.ops import (
     reduction,
     shape,
 )
-from fuel_dialect.ops.base import AnyTensor, ConstOp, FuelOp, integer, tensor, tensor_type
+from fuel_dialect.ops.base import ConstOp, FuelOp
 from fuel_dialect.ops.control import ScanOp, ScanYieldOp
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from fuel_lowering.numpy.lower import lower_run
 from op_modules import module_of
 from ops_on_arrays import floats

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import FloatAttr, f64
 from effort import SLOW
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.interpreter.evaluate import evaluate
+from fuel_dialect.numbers import int_array, integer
 from fuel_dialect.ops import (
     elementwise,
     indexing,
@@ -23,8 +24,8 @@ from fuel_dialect.ops import (
     reduction,
     shape,
 )
-from fuel_dialect.ops.base import FuelOp, integer, tensor
-from fuel_dialect.ops.shape import int_array
+from fuel_dialect.ops.base import FuelOp
+from fuel_dialect.tensors import tensor
 from fuel_lowering.triton.compile import compile_kernel
 from fuel_lowering.triton.lower import lower_run
 from fuel_passes.walk import functions

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
-from fuel_dialect.builder.graph import Graph, Tensor
+from fuel_dialect.builder.graph import Graph
+from fuel_dialect.builder.tensor import Tensor
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.interpreter.evaluate import evaluate

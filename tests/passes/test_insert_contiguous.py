@@ -21,6 +21,7 @@ from fuel_dialect.ops.shape import FlipOp
 from fuel_dialect.targets.description import Strides, TargetDescription
 from fuel_dialect.targets.machine import Rates, Topology
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.finishing.form_runs import FormRunsPass
 from fuel_passes.finishing.insert_contiguous import InsertContiguousPass
 from fuel_passes.forming.form_kernels import FormKernelsPass
@@ -28,7 +29,7 @@ from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.prices import kernel_ns
 from fuel_passes.planning.strides import unreadable
-from fuel_passes.planning.topology import PRESETS, STAMP, attribute_of, target_description
+from fuel_passes.planning.topology import STAMP, attribute_of, target_description
 from fuel_runtime import Session
 from programs import Program, programs
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.planning import measurements, topology_json
-from fuel_passes.planning.topology import PRESETS, validated
+from fuel_passes.planning.topology import validated
 
 MEASURED = {
     "measurements": [

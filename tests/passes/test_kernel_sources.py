@@ -17,6 +17,7 @@ from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.targets.presets import PRESETS
 from fuel_explain import explain, to_text
 from fuel_passes.forking.fork_variants import ForkVariantsPass
 from fuel_passes.forming.form_kernels import FormKernelsPass
@@ -24,7 +25,6 @@ from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.candidates import Candidate, candidates_for
 from fuel_passes.planning.plan import PlanPass
-from fuel_passes.planning.topology import PRESETS
 from machines import sources
 from programs import Program, programs
 

@@ -17,6 +17,7 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.forking.fork_variants import ForkVariantsPass
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
@@ -30,7 +31,6 @@ from fuel_passes.planning.measurements import (
     read,
 )
 from fuel_passes.planning.plan import PlanPass
-from fuel_passes.planning.topology import PRESETS
 from machines import sources
 
 CONTEXT = make_context()

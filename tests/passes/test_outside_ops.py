@@ -18,11 +18,13 @@ from fuel_dialect import plugins
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelError, NoBackendForOp
 from fuel_dialect.interpreter.evaluate import evaluate
-from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor, FuelOp, Properties, int_value, integer
+from fuel_dialect.numbers import int_value, integer
+from fuel_dialect.ops.base import ANY_TENSOR, FuelOp, Properties
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.elementwise import UnaryOp
 from fuel_dialect.reference import table as reference
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_dialect.tensors import AnyTensor
 from fuel_lowering.numpy import emit
 from fuel_lowering.numpy.builder import Builder
 from fuel_lowering.numpy.steps import Recipe
@@ -100,7 +102,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget() -> None:
     emit.rules.cache_clear()
-    reference.outside.cache_clear()
+    reference.find.cache_clear()
 
 
 def check(module: ModuleOp, *arrays: Array, topology: str = "cpu") -> ModuleOp:

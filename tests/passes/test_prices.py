@@ -15,12 +15,13 @@ from agreement import main
 from fuel_dialect.context import make_context
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.base import FuelOp, tensor
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets import own_names
 from fuel_dialect.targets.description import DtypeRates, TargetDescription
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.targets.registry import description_of
+from fuel_dialect.tensors import tensor
 from fuel_dialect.traits import DecomposableOp
 from fuel_passes.forking.fork_variants import way_of
 from fuel_passes.forming.form_kernels import FormKernelsPass

@@ -12,9 +12,9 @@ from agreement import main
 from beside import CONTEXT, described, found, optimised
 from fuel_dialect import dtypes
 from fuel_dialect.errors import NoBackendForOp
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.elementwise import CastOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.tensors import tensor_type
 from fuel_passes.legalize.promote_dtypes import PromoteDtypesPass
 from fuel_passes.walk import functions
 

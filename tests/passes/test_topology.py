@@ -18,20 +18,21 @@ from fuel_dialect.attributes import MAX_PRICE, TargetAttr, TopologyAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError, TopologyChanged
-from fuel_dialect.ops.base import FuelOp, tensor
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets import own_names
 from fuel_dialect.targets.description import DtypeRates, Slowdown
+from fuel_dialect.targets.machine import Device, Link
 from fuel_dialect.targets.numpy import DESCRIPTION
+from fuel_dialect.targets.presets import PRESETS
 from fuel_dialect.targets.registry import description_of
+from fuel_dialect.tensors import tensor
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning import topology_json
+from fuel_passes.planning.json_fields import LEAST, MOST
 from fuel_passes.planning.serving import serves, sites
 from fuel_passes.planning.topology import (
     PLAN,
-    PRESETS,
-    Device,
-    Link,
     attribute_of,
     check_plan,
     generation,
@@ -499,7 +500,7 @@ def test_arms_offer_their_own_target_and_absent_devices_none():
     assert found == [((CPU,), False), ((CPU,), True), ((CPU,), True), ((), False)]
 
 
-@pytest.mark.parametrize("rate", [topology_json.LEAST, topology_json.MOST])
+@pytest.mark.parametrize("rate", [LEAST, MOST])
 def test_the_most_extreme_machine_has_finite_prices(rate: float):
     rates = dict.fromkeys(("bytes_per_ns", "operations_per_ns", "flops_per_ns"), rate)
     links = [Link(a, b, 0, rate) for a, b in (("cpu", "cuda:0"), ("cuda:0", "cpu"))]

@@ -4,11 +4,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from import_graph import (
+    arrows,
+    attributes_read,
+    circles,
+    imports_of,
+    modules_of,
+    names_defined,
+    names_imported,
+    parse,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,17 +34,8 @@ LAYERS = {
 """Top to bottom. `universe.py` needs no exemption: it names what stands below it by string."""
 
 
-def imports_of(source: str) -> Iterator[tuple[int, str]]:
-    """Line and top-level package of each import statement, wherever in the file it stands."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.lineno, node.module.partition(".")[0]
-
-
 def upward_imports(layer: str, source: str) -> list[tuple[int, str]]:
-    """The imports that a file of `layer` may not have."""
+    """Returns the imports that a file of `layer` may not have."""
     order = list(LAYERS)
     below = set(order[order.index(layer) + 1 :])
     return [(line, package) for line, package in imports_of(source) if package in below]
@@ -54,65 +57,82 @@ def test_a_layer_imports_only_from_above(layer: str) -> None:
 def test_no_relative_imports_and_no_test_code(layer: str) -> None:
     own = {"tests", "benchmarks", "examples"}
     for path in LAYERS[layer].rglob("*.py"):
-        tree = ast.parse(path.read_text())
+        tree = parse(path.read_text())
         relative = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level]
         assert relative == [], path
         assert own.isdisjoint(package for _, package in imports_of(path.read_text())), path
 
 
-ACYCLIC = tuple(LAYERS)
-"""The layers whose files import one another in no circle."""
+def scripts() -> dict[str, list[Path]]:
+    """Returns the files that import one another without a package, and the plug-in of the tests."""
+    found = modules_of("acme_fuel", ROOT / "tests" / "plugin_package" / "acme_fuel")
+    for path in (*ROOT.glob("tests/*.py"), *ROOT.glob("docs/*.py"), *ROOT.glob("examples/*.py")):
+        found.setdefault(path.stem, []).append(path)
+    for path in (*ROOT.glob("benchmarks/*.py"), *ROOT.glob("tests/*/test_*.py")):
+        found.setdefault(path.stem, []).append(path)
+    return found
 
 
-def files_of(layer: str) -> dict[str, Path]:
-    """The files of a layer by the name of their module."""
-    root = LAYERS[layer]
-    names = {
-        path: (layer, *path.relative_to(root).with_suffix("").parts) for path in root.rglob("*.py")
-    }
-    return {".".join(n for n in parts if n != "__init__"): path for path, parts in names.items()}
+MODULES = {layer: modules_of(layer, root) for layer, root in LAYERS.items()}
+GROUPS = {**MODULES, "scripts": scripts()}
+"""Files that may import one another, by the name of their module."""
 
 
-def modules_imported(source: str, known: AbstractSet[str]) -> set[str]:
-    """The modules among `known` that a file names in import statements, wherever they stand."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                found.add(inner if inner in known else node.module)
-    return found & known
-
-
-def circles(arrows: Mapping[str, AbstractSet[str]]) -> list[str]:
-    """The modules that a chain of imports leads back to, after all others are peeled off."""
-    left = dict(arrows)
-    while leaves := [name for name, targets in left.items() if not targets & left.keys()]:
-        for name in leaves:
-            del left[name]
-    return sorted(left)
-
-
-@pytest.mark.parametrize("layer", ACYCLIC)
-def test_no_circle_of_files(layer: str) -> None:
-    files = files_of(layer)
-    arrows = {
-        name: modules_imported(path.read_text(), files.keys()) - {name}
-        for name, path in files.items()
-    }
-    assert len(files) > 1
-    assert circles(arrows) == []
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_circle_of_files(group: str) -> None:
+    assert len(GROUPS[group]) > 1
+    assert circles(arrows(GROUPS[group])) == []
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_no_file_imports_a_name_from_its_own_package(layer: str) -> None:
     """The name table of a package is for its users: inside, a name has one home."""
-    known = files_of(layer)
-    for name, path in known.items():
-        if name != layer:
-            assert layer not in modules_imported(path.read_text(), known.keys()), path
+    for name, imported in arrows(MODULES[layer]).items():
+        assert name == layer or layer not in imported, name
+
+
+def home_of_names() -> dict[str, set[str]]:
+    """Returns the names that each module of the layers defines, but for `__init__`."""
+    return {
+        name: set[str]().union(*(names_defined(path.read_text()) for path in paths))
+        for modules in MODULES.values()
+        for name, paths in modules.items()
+        if paths[0].stem != "__init__"
+    }
+
+
+DEFINED = home_of_names()
+
+
+def borrowed(taken: Iterable[tuple[str, str]], defined: Mapping[str, AbstractSet[str]]) -> set[str]:
+    """Returns the names that are taken from a module that does not define them."""
+    return {f"{module}.{name}" for module, name in taken if name not in defined[module]}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_name_is_taken_from_the_module_that_defines_it(group: str) -> None:
+    """Only the `__init__` of a package gives names of other modules."""
+    for paths in GROUPS[group].values():
+        for path in paths:
+            source = path.read_text()
+            assert borrowed(names_imported(source, DEFINED.keys()), DEFINED) == set(), path
+            if group in LAYERS:
+                assert borrowed(attributes_read(source, DEFINED.keys()), DEFINED) == set(), path
+
+
+def test_a_borrowed_name_is_seen() -> None:
+    defined = {"a.b": {"x"}, "a.c": {"y"}}
+    names = partial(names_imported, modules=defined.keys())
+    attributes = partial(attributes_read, modules=defined.keys())
+    assert borrowed(names("from a.b import x\nfrom a import c"), defined) == set()
+    assert borrowed(names("from a.b import y"), defined) == {"a.b.y"}
+    assert borrowed(attributes("from a import c\nc.y"), defined) == set()
+    assert borrowed(attributes("from a import b as other\nother.y(1)"), defined) == {"a.b.y"}
+
+
+def test_the_names_of_a_module_are_those_that_it_binds() -> None:
+    source = "from m import q\nif q:\n    x, y = 1, 2\nz: int = 0\ndef f(): w = 1\nclass C: a = 1"
+    assert names_defined(source) == {"x", "y", "z", "f", "C"}
 
 
 def test_a_circle_is_seen_and_what_leads_to_it_is_named_with_it() -> None:

@@ -16,11 +16,11 @@ from agreement import main
 from fuel_dialect.context import make_context
 from fuel_dialect.determinism import DETERMINISTIC, is_deterministic
 from fuel_dialect.errors import NoBackendForOp
+from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.candidates import candidates_for
-from fuel_passes.planning.topology import PRESETS
 from fuel_runtime import Session
 from machines import sources
 

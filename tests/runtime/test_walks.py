@@ -338,7 +338,7 @@ def test_a_recording_that_needs_memory_gets_what_is_kept(monkeypatch: pytest.Mon
     wide(np.zeros(1024, np.float32))
     record = driver.record
 
-    def hungry(launches: Any) -> int:
+    def hungry(launches: Any) -> Any:
         driver.free(driver.allocate(2 * 4096))
         return record(launches)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agreement import assert_close, decisions, run
 from effort import examples
 from fuel_dialect.context import make_context, parse_module
+from fuel_dialect.numbers import int_array
 from fuel_dialect.ops.control import RunOp
-from fuel_dialect.ops.shape import int_array
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Executable, Session
 from programs import Array, Program, programs

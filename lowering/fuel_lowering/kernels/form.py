@@ -18,9 +18,10 @@ from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import AnyTensor, ConstOp, tensor_type
+from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.reference.precision import scalar
+from fuel_dialect.tensors import AnyTensor, tensor_type
 from fuel_dialect.traits import ChecksIndices, FreeWhenContiguous, Leaf, ViewOp
 
 

@@ -10,10 +10,10 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.numbers import int_tuple
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.memory import WriteOp
-from fuel_dialect.ops.shape import int_tuple
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Elementwise, FreeWhenContiguous, Movement
 from fuel_lowering.kernels.form import Form, arguments, fill, yielded
 

@@ -9,9 +9,9 @@ from xdsl.ir import SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.kernels.form import Form, Load, arguments, fill, yielded
 from fuel_lowering.kernels.indexing import repeat_axis, split_axis
 

@@ -15,8 +15,8 @@ from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops import reduction
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import AlongAxesOp, FreeWhenContiguous, ViewOp
 from fuel_lowering.kernels.form import Form, arguments, fill, yielded
 from fuel_lowering.kernels.indexing import select_axes

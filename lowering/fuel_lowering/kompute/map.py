@@ -17,10 +17,11 @@ from xdsl.ir import Operation, SSAValue
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import int_value, tensor_type
+from fuel_dialect.numbers import int_tuple, int_value
 from fuel_dialect.ops.indexing import GatherOp, IndexingOp
 from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceRotatingOp
-from fuel_dialect.ops.shape import ConcatOp, int_tuple
+from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Elementwise, Movement
 from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits

@@ -14,7 +14,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.kernels.form import Form
 from fuel_lowering.kompute.writer import QUAD, Memory, Shader, register_dtype, write_memory
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch

@@ -16,8 +16,9 @@ import numpy as np
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import int_value, tensor_type
+from fuel_dialect.numbers import int_value
 from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceRotatingOp
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import address, coordinates, needs_64_bits
 from fuel_lowering.kernels.map import PatchForm

@@ -21,7 +21,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.kernels.form import Form
 from fuel_lowering.kompute.language import (
     KEPT,

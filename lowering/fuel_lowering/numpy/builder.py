@@ -15,10 +15,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import ConstOp, tensor_type
+from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.memory import IotaOp, WeightOp
 from fuel_dialect.ops.shape import ReshapeOp
 from fuel_dialect.reference.precision import scalar
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.numpy.steps import COPY, Recipe, Step
 from fuel_lowering.numpy.values import (
     MODULE,

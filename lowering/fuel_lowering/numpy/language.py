@@ -18,8 +18,8 @@ from xdsl.ir import Operation
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.ops import elementwise as ops
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.reference.precision import scalar
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.numpy.builder import Builder, Rule, Rules, is_narrow
 from fuel_lowering.numpy.steps import Recipe, Temp
 from fuel_lowering.numpy.values import Ref

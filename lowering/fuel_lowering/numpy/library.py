@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
+from fuel_dialect.numbers import int_tuple, int_value
 from fuel_dialect.ops import indexing, memory, shape
-from fuel_dialect.ops.base import int_value, tensor_type
-from fuel_dialect.ops.shape import int_tuple
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.numpy.builder import Builder, Rule
 from fuel_lowering.numpy.steps import COPY, Recipe
 from fuel_lowering.numpy.values import Ref, whole

@@ -11,9 +11,9 @@ from xdsl.ir import SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_lowering.names import printable
 from fuel_lowering.numpy.builder import Builder, Rows

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from fuel_dialect.determinism import is_deterministic
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops import linear_algebra
-from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.numpy.builder import Builder, Rule
 from fuel_lowering.numpy.steps import Recipe
 from fuel_lowering.numpy.values import Ref, whole

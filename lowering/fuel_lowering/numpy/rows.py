@@ -17,8 +17,9 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from fuel_dialect.errors import LoweringError
+from fuel_dialect.numbers import int_value
 from fuel_dialect.ops import normalization, reduction
-from fuel_dialect.ops.base import int_value, tensor_type
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import AlongAxesOp, Leaf
 from fuel_lowering.numpy.builder import Builder, Rows, Rule, Rules
 from fuel_lowering.numpy.steps import COPY, Recipe

@@ -12,10 +12,10 @@ import numpy as np
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import OutOfMemory
-from fuel_dialect.ops.base import AnyTensor
 from fuel_dialect.reference import memory
+from fuel_dialect.tensors import AnyTensor
 from fuel_lowering.numpy import support
-from fuel_lowering.numpy.pool import shared_pool
+from fuel_lowering.numpy.pool import Pool, quiet_context, shared_pool
 from fuel_lowering.runs.leaves import WeightUse
 
 Array = np.ndarray[Any, Any]
@@ -100,7 +100,7 @@ class NumpyRun:
         names: dict[str, Any] = {
             "function": function,
             "new_workspace": new_workspace,
-            "new_context": support.quiet_context,
+            "new_context": quiet_context,
             "free": [],
             "refusal": lambda error: self._refusal(error, threads),
         }
@@ -109,14 +109,14 @@ class NumpyRun:
         return names.pop(self.entry)
 
     def functions(
-        self, weights: Mapping[str, Array], pool: support.Pool
+        self, weights: Mapping[str, Array], pool: Pool
     ) -> tuple[Callable[..., tuple[Array, ...]], Callable[[], Any] | None]:
         """Returns the functions that the source defines: `entry` and, or None, `entry_scratch`."""
         names = self._namespace(weights, pool)
         exec(compile(self.source, f"<fuel {self.entry}>", "exec"), names)
         return names.pop(self.entry), names.pop(f"{self.entry}_scratch", None)
 
-    def _namespace(self, weights: Mapping[str, Array], pool: support.Pool) -> dict[str, Any]:
+    def _namespace(self, weights: Mapping[str, Array], pool: Pool) -> dict[str, Any]:
         """Returns the globals of the source."""
         names: dict[str, Any] = {"np": np, "support": support, "pool": pool, **self.constants}
         if "ml_dtypes." in self.source:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fuel_dialect.errors import IndexOutOfRange
-from fuel_dialect.reference.indexing import check_indices
+from fuel_dialect.reference.bounds import check_indices
 from fuel_dialect.reference.precision import Array, convert
 from fuel_lowering.numpy.buffers import ALIGNMENT
 from fuel_lowering.numpy.pool import Pool, quiet_context

@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import AnyTensor, int_value, tensor_type
+from fuel_dialect.numbers import int_tuple, int_value
 from fuel_dialect.ops.shape import (
     BroadcastToOp,
     FlipOp,
@@ -28,8 +28,8 @@ from fuel_dialect.ops.shape import (
     SqueezeOp,
     TransposeOp,
     UnsqueezeOp,
-    int_tuple,
 )
+from fuel_dialect.tensors import AnyTensor, tensor_type
 from fuel_dialect.traits import ViewOp
 from fuel_lowering.numpy.buffers import Buffer
 

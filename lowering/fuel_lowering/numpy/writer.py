@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import AnyTensor
+from fuel_dialect.tensors import AnyTensor
 from fuel_lowering.numpy.buffers import ALIGNMENT, Buffer, place
 from fuel_lowering.numpy.names import (
     NUMPY_FUNCTIONS,

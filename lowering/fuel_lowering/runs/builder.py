@@ -10,10 +10,10 @@ from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.targets.limits import MOST_LAUNCHES
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import ChecksIndices
 from fuel_lowering.kernels.build import form_of
 from fuel_lowering.runs.copies import copy_kernel

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from fuel_dialect import dtypes
-from fuel_dialect.ops.base import AnyTensor
+from fuel_dialect.tensors import AnyTensor
 from fuel_lowering.runs.leaves import WeightUse
 
 if TYPE_CHECKING:

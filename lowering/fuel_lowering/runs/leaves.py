@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from fuel_dialect.errors import LoweringError
-from fuel_dialect.ops.base import AnyTensor, ConstOp, tensor_type
+from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.memory import IotaOp
+from fuel_dialect.tensors import AnyTensor, tensor_type
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from fuel_dialect import dtypes
-from fuel_dialect.ops.base import AnyTensor
+from fuel_dialect.tensors import AnyTensor
 from fuel_lowering.runs.launches import Buffer, Launch
 
 ALIGNMENT = 16

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from fuel_dialect import dtypes
-from fuel_dialect.ops.base import AnyTensor
 from fuel_dialect.ops.control import RunOp
+from fuel_dialect.tensors import AnyTensor
 from fuel_lowering.names import printable, stem
 from fuel_lowering.runs.launches import Buffer, DeviceRun, Launch
 

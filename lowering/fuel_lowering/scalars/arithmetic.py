@@ -8,9 +8,9 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from fuel_dialect.numbers import int_value
 from fuel_dialect.ops import comparison as compared
 from fuel_dialect.ops import elementwise as ops
-from fuel_dialect.ops.base import int_value
 from fuel_dialect.reference.precision import scalar
 from fuel_lowering.scalars.definition import (
     Definition,

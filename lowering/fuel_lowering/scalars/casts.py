@@ -11,7 +11,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops import elementwise as ops
-from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.scalars.definition import Definitions, Exact
 from fuel_lowering.scalars.values import F32, F64, MASK, UI32, AnyValue, ScalarBuilder, V
 

@@ -9,10 +9,11 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.layout import Layout, row_major_strides
-from fuel_dialect.ops.base import int_value, tensor_type
+from fuel_dialect.numbers import int_tuple, int_value
 from fuel_dialect.ops.indexing import IndexingOp, IndexSelectOp
 from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceOp, WriteSliceRotatingOp
-from fuel_dialect.ops.shape import ConcatOp, int_tuple
+from fuel_dialect.ops.shape import ConcatOp
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Movement
 from fuel_lowering.kernels.indexing import needs_64_bits
 from fuel_lowering.kernels.map import MapForm, PatchForm

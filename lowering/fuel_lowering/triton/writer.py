@@ -24,7 +24,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Elementwise
 from fuel_lowering.kernels.form import Form
 from fuel_lowering.kernels.indexing import address, coordinates, merged

@@ -15,11 +15,12 @@ from fuel_dialect.attributes import DeviceAttr, TargetAttr
 from fuel_dialect.canonicalization.regions import DropOperands
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp, RunOp, YieldOp
+from fuel_dialect.targets.machine import Topology
 from fuel_passes.forming.form_kernels import form_kernels, kernel_properties
 from fuel_passes.forming.outline import erase_dead
 from fuel_passes.planning.residency import default_target, target_of
 from fuel_passes.planning.strides import unreadable
-from fuel_passes.planning.topology import Topology, check_plan, resolve, target_description
+from fuel_passes.planning.topology import check_plan, resolve, target_description
 from fuel_passes.walk import plan_blocks
 
 

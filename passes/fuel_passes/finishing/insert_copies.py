@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
 from fuel_dialect.ops.control import BranchOp, YieldOp
 from fuel_dialect.ops.memory import CopyOp, TransferOp
+from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import Leaf
 from fuel_passes.forming.form_kernels import form_kernels
 from fuel_passes.planning.residency import (
@@ -29,7 +30,7 @@ from fuel_passes.planning.residency import (
     result_devices,
 )
 from fuel_passes.planning.states import place_states
-from fuel_passes.planning.topology import Topology, check_plan, resolve
+from fuel_passes.planning.topology import check_plan, resolve
 from fuel_passes.walk import functions, plan_blocks
 
 

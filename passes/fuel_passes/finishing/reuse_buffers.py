@@ -17,8 +17,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from fuel_dialect.numbers import int_array
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
-from fuel_dialect.ops.shape import int_array
 from fuel_dialect.state import donations
 from fuel_dialect.traits import Leaf, MayReuse, Transfer
 from fuel_passes.walk import functions, plan_blocks

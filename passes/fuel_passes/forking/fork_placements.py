@@ -17,8 +17,9 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.canonicalization.regions import inline_arm
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.targets.machine import Topology
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_passes.forking.fork_variants import fresh_ids
 from fuel_passes.forming.form_kernels import form_kernels
@@ -33,7 +34,7 @@ from fuel_passes.planning.residency import (
     result_devices,
     target_of,
 )
-from fuel_passes.planning.topology import Topology, check_plan, resolve, transfer_ns
+from fuel_passes.planning.topology import check_plan, resolve, transfer_ns
 from fuel_passes.walk import functions
 
 REFUGE = "refuge from a full device"

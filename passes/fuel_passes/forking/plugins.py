@@ -17,8 +17,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from fuel_dialect.context import verify_program
 from fuel_dialect.errors import FuelError, PluginError, ProgramError
 from fuel_dialect.plugins import Plugin
+from fuel_dialect.targets.machine import Topology
 from fuel_passes.planning.candidates import Candidates
-from fuel_passes.planning.topology import Topology
 
 Step = Literal["fuel-fork-variants", "fuel-fork-placements"]
 """The passes after which pathfinders run."""

@@ -16,9 +16,10 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import (
     AlongAxesOp,
     Elementwise,

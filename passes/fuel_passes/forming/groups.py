@@ -9,9 +9,10 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.shape import BroadcastToOp, SqueezeOp, UnsqueezeOp
 from fuel_dialect.targets.limits import BUFFERS, PARTS
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import AlongAxesOp, FreeWhenContiguous, RowWise
 
 

@@ -17,6 +17,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import RegionOp
+from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import DecomposableOp, Leaf, SplittableOp
 from fuel_passes.diagnostics import fail
 from fuel_passes.planning.serving import (
@@ -27,7 +28,7 @@ from fuel_passes.planning.serving import (
     serves,
     sites,
 )
-from fuel_passes.planning.topology import Topology, resolve
+from fuel_passes.planning.topology import resolve
 
 
 @dataclass(frozen=True)

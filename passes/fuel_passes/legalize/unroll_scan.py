@@ -15,7 +15,8 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.base import ConstOp, integer, same_shape, tensor, tensor_type
+from fuel_dialect.numbers import integer
+from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.comparison import EqOp
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.ops.elementwise import AddOp, CastOp, MinimumOp, WhereOp
@@ -27,6 +28,7 @@ from fuel_dialect.ops.shape import (
     SqueezeOp,
     UnsqueezeOp,
 )
+from fuel_dialect.tensors import same_shape, tensor, tensor_type
 from fuel_dialect.traits import ChecksIndices, Leaf
 from fuel_passes.diagnostics import fail
 

@@ -24,6 +24,7 @@ from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import Leaf, ViewOp
 from fuel_passes.forking.calls import LIBRARY, calls_of
 from fuel_passes.legalize.legalize_kernels import legal_kernel
@@ -39,7 +40,7 @@ from fuel_passes.planning.measurements import (
 from fuel_passes.planning.prices import source_ns
 from fuel_passes.planning.residency import present_arms, target_of
 from fuel_passes.planning.serving import element_types, source_serves
-from fuel_passes.planning.topology import Topology, target_description
+from fuel_passes.planning.topology import target_description
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from typing import Generic, TypeVar
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import KernelSource
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Elementwise
 
 _T = TypeVar("_T")

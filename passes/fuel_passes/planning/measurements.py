@@ -21,9 +21,9 @@ from xdsl.traits import IsTerminator
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_passes.planning.json_fields import Fields, load, target
 

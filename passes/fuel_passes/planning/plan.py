@@ -19,9 +19,10 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.ops.memory import TransferOp
+from fuel_dialect.targets.machine import Topology
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_passes.diagnostics import fail
 from fuel_passes.finishing.order import reused_values
@@ -36,7 +37,8 @@ from fuel_passes.planning.candidates import (
     is_movable,
 )
 from fuel_passes.planning.measurements import MeasurementSource
-from fuel_passes.planning.placement import Input, Node, Output, Placement, Source, place
+from fuel_passes.planning.nodes import Input, Node, Output, Source
+from fuel_passes.planning.placement import Placement, place
 from fuel_passes.planning.prices import size_of
 from fuel_passes.planning.residency import (
     argument_devices,
@@ -47,7 +49,7 @@ from fuel_passes.planning.residency import (
     target_of,
 )
 from fuel_passes.planning.states import place_states, unplaced_states
-from fuel_passes.planning.topology import Topology, check_plan, resolve, stamp_plan
+from fuel_passes.planning.topology import check_plan, resolve, stamp_plan
 from fuel_passes.walk import functions
 
 

@@ -18,7 +18,7 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.base import AnyTensor, FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
@@ -26,6 +26,7 @@ from fuel_dialect.ops.memory import WriteOp
 from fuel_dialect.ops.shape import ConcatOp
 from fuel_dialect.plugins import is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.tensors import AnyTensor, tensor_type
 from fuel_dialect.traits import (
     AlongAxesOp,
     Elementwise,

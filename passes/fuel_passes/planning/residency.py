@@ -24,10 +24,11 @@ from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
 from fuel_dialect.canonicalization.regions import inline_arm
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
+from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import Leaf
 from fuel_passes.diagnostics import fail
 from fuel_passes.forking.arms import drop_arms
-from fuel_passes.planning.topology import Topology, path
+from fuel_passes.planning.topology import path
 
 DEVICE = "fuel.device"
 """The attribute of an argument or a result of a function that says where it lives."""

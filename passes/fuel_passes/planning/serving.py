@@ -13,12 +13,14 @@ from xdsl.ir import Attribute, Block
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.ops.base import FuelOp, tensor_type
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
 from fuel_dialect.plugins import has_kernel, is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.limits import buffers_of_op
-from fuel_passes.planning.topology import Topology, target_description
+from fuel_dialect.targets.machine import Topology
+from fuel_dialect.tensors import tensor_type
+from fuel_passes.planning.topology import target_description
 from fuel_passes.walk import functions
 
 

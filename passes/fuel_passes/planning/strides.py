@@ -6,10 +6,10 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.targets.description import Strides, TargetDescription
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import FreeWhenContiguous, ViewOp
 
 

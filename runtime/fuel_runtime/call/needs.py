@@ -13,8 +13,8 @@ from xdsl.ir import Block, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.runs.functions import LoweredRun
 from fuel_lowering.runs.launches import DeviceRun
 from fuel_passes.planning.candidates import measurement_key

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Literal
 
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.ops.base import AnyTensor
 from fuel_dialect.ops.control import BranchOp
+from fuel_dialect.tensors import AnyTensor
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
+from fuel_dialect.tensors import tensor_type
 from fuel_passes.planning.residency import HOST_DEVICE, argument_devices, result_devices
 from fuel_runtime.call.route import Call, Route, Transfer
 from fuel_runtime.call.survey import Survey, single_block

@@ -16,8 +16,9 @@ from xdsl.utils.exceptions import VerifyException
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import text_of
 from fuel_dialect.errors import DTypeError, GraphError, ProgramError
-from fuel_dialect.ops.base import ANY_TENSOR, AnyTensor
+from fuel_dialect.ops.base import ANY_TENSOR
 from fuel_dialect.state import donations
+from fuel_dialect.tensors import AnyTensor
 from fuel_runtime.devices.arrays import DeviceArray
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fuel_dialect.errors import ArgumentError, WeightError
-from fuel_dialect.ops.base import int_value, tensor_type
+from fuel_dialect.numbers import int_value
 from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.tensors import tensor_type
 from fuel_runtime.array_files import load_arrays
 from fuel_runtime.call.binding import bind
 from fuel_runtime.call.signature import Port, Signature, Value

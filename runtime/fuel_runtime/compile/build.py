@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuel_dialect.errors import DeviceUnavailable, FuelError
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import BranchOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.runs.functions import LoweredRun
 from fuel_passes.forking.dropped import dropped
 from fuel_passes.planning.residency import argument_devices, result_devices

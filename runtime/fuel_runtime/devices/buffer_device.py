@@ -8,7 +8,7 @@ import contextlib
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from fuel_lowering.runs.functions import LoweredRun
     from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
     from fuel_runtime.devices.exchange import ForeignArray
-    from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
+    from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits, Lower
 
     Array = np.ndarray[Any, np.dtype[Any]]
-
-Lower = Callable[["RunOp", str], "DeviceRun"]
 
 
 class EndedRun(weakref.ref["LoadedRun"]):

@@ -20,7 +20,7 @@ from fuel_runtime.devices.interface import BoundLaunch
 from fuel_runtime.devices.memory_pool import size_class
 
 if TYPE_CHECKING:
-    from fuel_dialect.ops.base import AnyTensor
+    from fuel_dialect.tensors import AnyTensor
     from fuel_lowering.runs.launches import DeviceKernel, DeviceRun, Launch
     from fuel_runtime.devices.memory_pool import Lease
     from fuel_runtime.devices.owner import Owner

@@ -18,11 +18,11 @@ from xdsl.utils.target import Target
 
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import LoweringError
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.elementwise import AddOp, MulOp, SqrOp
 from fuel_dialect.plugins import kernels
 from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.tensors import tensor_type
 
 Rule = Callable[..., str]
 

@@ -10,10 +10,11 @@ from xdsl.rewriter import InsertPoint
 
 from acme_fuel.ops import SquaredReluOp
 from fuel_dialect.ops.control import BranchOp, KernelOp
+from fuel_passes.forking.arms import drop_arms
 from fuel_passes.forking.calls import copy_of_body
 from fuel_passes.forking.offers import offer
 from fuel_passes.forking.plugins import Pathfinder, Planning, Pruner
-from fuel_passes.legalize.strip_plan import drop_arms, is_planned_branch
+from fuel_passes.legalize.strip_plan import is_planned_branch
 from fuel_passes.planning.candidates import Candidates
 
 LEAST_NS = 1_000

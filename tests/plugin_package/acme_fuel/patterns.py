@@ -7,8 +7,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from acme_fuel.ops import SquaredReluOp
 from fuel_dialect import dtypes
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.elementwise import ReluOp, SqrOp
+from fuel_dialect.tensors import tensor_type
 
 
 class RecognizeSquaredRelu(RewritePattern):

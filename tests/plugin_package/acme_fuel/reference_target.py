@@ -22,11 +22,11 @@ from xdsl.utils.target import Target
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.interpreter.evaluate import Environment, evaluate_op
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.machine import Device
+from fuel_dialect.tensors import tensor_type
 from fuel_lowering.runs.leaves import WeightUse
 from fuel_lowering.runs.printing import runs_of, with_runs
 from fuel_runtime.probing import Probing, Seen

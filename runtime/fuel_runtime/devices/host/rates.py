@@ -17,7 +17,8 @@ import numpy as np
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.builder.graph import Graph, Tensor
+from fuel_dialect.builder.graph import Graph
+from fuel_dialect.builder.tensor import Tensor
 from fuel_dialect.targets.description import DtypeRates
 from fuel_dialect.targets.machine import Rates
 
