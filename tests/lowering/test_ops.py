@@ -18,8 +18,9 @@ from effort import SLOW, slow_but
 from fuel_dialect import dtypes
 from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.interpreter.evaluate import evaluate
+from fuel_dialect.numbers import integer
 from fuel_dialect.ops import elementwise, indexing
-from fuel_dialect.ops.base import FuelOp, integer
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.reference.precision import Array
 from fuel_lowering.numpy import language, tiles
 from fuel_lowering.numpy.lower import lower_run
