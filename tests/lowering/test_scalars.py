@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import pytest
 
+from fuel_dialect.dialect import OPS
+from fuel_dialect.ops.base import FuelOp
+from fuel_dialect.traits import Elementwise
 from fuel_lowering.kompute import language as kompute
 from fuel_lowering.numpy import language as numpy
 from fuel_lowering.scalars.language import Language
+from fuel_lowering.scalars.table import DEFINITIONS
 from fuel_lowering.scalars.values import PRIMITIVES, REGISTERS
 from fuel_lowering.triton import language as triton
 
@@ -15,6 +19,11 @@ LANGUAGES = {
     "triton": (triton.LANGUAGE, triton.TYPES),
     "kompute": (kompute.GlslLanguage(), kompute.TYPES),
 }
+
+
+def test_every_elementwise_op_has_a_definition():
+    elementwise = {op for op in OPS if issubclass(op, FuelOp) and op.has_trait(Elementwise)}
+    assert elementwise == DEFINITIONS.keys()
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
