@@ -119,6 +119,13 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
     WEIGHT: ClassVar[int] = 1
     """Arithmetic per element (of the operand, for a reduction), where an addition is 1."""
 
+    ULPS: ClassVar[Mapping[str, int]] = {}
+    """
+    Bounds the error of the op by element type, in units in the last place; with some room.
+
+    A target states a bound for all ops; here are the elementwise ones whose definition loses more.
+    """
+
     irdl_options = (ParsePropInAttrDict(),)
 
     placement = opt_prop_def(DeviceAttr)

@@ -9,7 +9,7 @@ Operands have one shape and one dtype; nothing broadcasts or promotes by itself.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1, i32, i64
@@ -299,6 +299,7 @@ class SiluOp(TranscendentalOp):
 
     name = "fuel.silu"
     WEIGHT: ClassVar[int] = 10
+    ULPS: ClassVar[Mapping[str, int]] = {"f32": 8}
 
 
 @irdl_op_definition
@@ -315,6 +316,7 @@ class GeluOp(TranscendentalOp):
 
     name = "fuel.gelu"
     WEIGHT: ClassVar[int] = 14
+    ULPS: ClassVar[Mapping[str, int]] = {"f32": 80, "f64": 8}  # digits of exp(-x^2) in the tail
 
 
 @irdl_op_definition
@@ -323,6 +325,7 @@ class GeluTanhOp(TranscendentalOp):
 
     name = "fuel.gelu_tanh"
     WEIGHT: ClassVar[int] = 16
+    ULPS: ClassVar[Mapping[str, int]] = {"f32": 256, "f64": 2048}  # as gelu
 
 
 class WithScalarsOp(UnaryOp, abc.ABC):

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from xdsl.ir import Attribute
 
 from fuel_dialect import dtypes
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.targets.limits import Limit, MostBuffers
 
 Strides = Literal["any", "matrices", "contiguous"]
@@ -68,19 +69,18 @@ class KernelSource:
     fallback: bool = False
     """Whether it is for `deterministic` alone: never cheaper, but bit-stable where no other is."""
     ulps: int = 4
-    """Bounds the error of an elementwise op in units in the last place; see `errors`."""
+    """Bounds the error of elementwise ops in units in the last place, but for their own `ULPS`."""
     errors: tuple[OpError, ...] = ()
-    """The elementwise ops that may be off by more than `ulps`, as sampled over their range."""
+    """The ops that this source computes with a greater error than others, as sampled."""
     rate: float = 1.0
     """The share of the target's rates that its kernels reach."""
     revision: str = "1"
     """Of the code that makes the kernels; to be changed with it, so that old times are not used."""
 
-    def ulps_of(self, op: str, dtype: str) -> int:
+    def ulps_of(self, op: type[FuelOp], dtype: str) -> int:
         """Returns how many units in the last place an op on an element type may be off."""
-        return max(
-            (e.ulps for e in self.errors if (e.op, e.dtype) == (op, dtype)), default=self.ulps
-        )
+        own = (e.ulps for e in self.errors if (e.op, e.dtype) == (op.mnemonic(), dtype))
+        return max(self.ulps, op.ULPS.get(dtype, 0), *own)
 
     @property
     def identity(self) -> str:

@@ -86,7 +86,7 @@ def imprecise_op(kernel: KernelOp, source: KernelSource, most: int | None) -> st
         if not (isinstance(op, FuelOp) and op.has_trait(Elementwise) and _is_float(op)):
             continue
         dtype = dtypes.of_type(tensor_type(op.results[0])).name
-        ulps = source.ulps_of(op.mnemonic(), dtype) * op.error_factor()
+        ulps = source.ulps_of(type(op), dtype) * op.error_factor()
         if ulps > most:
             return (
                 f"precision-floor: {source.name} may give a {op.mnemonic()} of {dtype} {ulps} "
