@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Computes the error function, which NumPy lacks, and the remainder of f32, at which it is slow.
+Computes the error function, which NumPy lacks, and quotients and remainders, at which it is slow.
 
 The error function of f32 is a quotient of polynomials, evaluated in f64 and rounded once. The
 coefficients are our own fit: weighted least squares on Chebyshev nodes, reweighted until the error
@@ -110,3 +110,44 @@ def remainder(a: Array, b: Array, out: Array, q: Array, t: Array) -> None:
     if not (q.max() < EXACT_QUOTIENT and t.max() == t.max()):
         np.remainder(a, b, t, where=~(q < EXACT_QUOTIENT) | np.isnan(t))
     np.copyto(out, t, casting="unsafe")
+
+
+def truncating_divide(a: Array, b: Array, out: Array, t: Array, mask: Array) -> None:
+    """Divides integers toward zero; x / 0 is 0 and MIN / -1 is MIN. `out` may be `a` or `b`."""
+    np.bitwise_xor(a, b, t)
+    np.less(t, 0, mask)
+    np.remainder(a, b, t)
+    np.logical_and(mask, t, mask)
+    np.floor_divide(a, b, out)
+    np.add(out, mask, out)
+
+
+def quotient(a: Array, b: Array, out: Array, q: Array, zero: Array) -> None:
+    """Divides as `truncating_divide`, integers of 32 bits or less, in f64; `q` is f64."""
+    if out.size < FEW:
+        truncating_divide(a, b, out, np.empty_like(out), zero)
+        return
+    np.equal(b, 0, zero)
+    np.divide(a, b, q)
+    np.trunc(q, q)
+    if zero.any():
+        np.copyto(q, 0, where=zero)
+    limits = np.iinfo(out.dtype)
+    if q.max() > limits.max:
+        np.copyto(q, limits.min, where=q > limits.max)
+    np.copyto(out, q, casting="unsafe")
+
+
+def remainder_of_integers(a: Array, b: Array, out: Array, q: Array, zero: Array) -> None:
+    """Computes `np.remainder` of integers of 32 bits or less in f64; `q` is f64."""
+    if out.size < FEW:
+        np.remainder(a, b, out)
+        return
+    np.equal(b, 0, zero)
+    np.divide(a, b, q)
+    np.floor(q, q)
+    np.multiply(q, b, q)
+    np.subtract(a, q, q)
+    if zero.any():
+        np.copyto(q, 0, where=zero)
+    np.copyto(out, q, casting="unsafe")

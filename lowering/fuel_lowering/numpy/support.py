@@ -19,7 +19,15 @@ from fuel_dialect.reference.precision import Array, convert
 from fuel_lowering.numpy.buffers import ALIGNMENT
 from fuel_lowering.numpy.pool import Pool, quiet_context
 from fuel_lowering.numpy.results import Results
-from fuel_lowering.numpy.special import erf, erf64, erfc64, remainder
+from fuel_lowering.numpy.special import (
+    erf,
+    erf64,
+    erfc64,
+    quotient,
+    remainder,
+    remainder_of_integers,
+    truncating_divide,
+)
 
 __all__ = [
     "Pool",
@@ -35,7 +43,9 @@ __all__ = [
     "gather",
     "masked_fill",
     "quiet_context",
+    "quotient",
     "remainder",
+    "remainder_of_integers",
     "saturate",
     "truncating_divide",
     "view",
@@ -97,16 +107,6 @@ def masked_fill(x: Array, mask: Array, value: Array, out: Array, bits: Array) ->
     np.bitwise_xor(a, b, result)
     np.bitwise_and(result, bits, result)
     np.bitwise_xor(result, b, result)
-
-
-def truncating_divide(a: Array, b: Array, out: Array, t: Array, mask: Array) -> None:
-    """Signed division toward zero; x / 0 is 0 and MIN / -1 is MIN. `out` may be `a` or `b`."""
-    np.bitwise_xor(a, b, t)
-    np.less(t, 0, mask)
-    np.remainder(a, b, t)
-    np.logical_and(mask, t, mask)
-    np.floor_divide(a, b, out)
-    np.add(out, mask, out)
 
 
 def power(x: Array, exponent: Array, out: Array) -> None:
