@@ -15,6 +15,7 @@ from xdsl.irdl import OptionalDef, VariadicDef
 
 from fuel_dialect import traits
 from fuel_dialect.dialect import CATEGORIES, OPS
+from fuel_dialect.movement import MovementOp
 from fuel_dialect.ops.base import FuelOp
 
 PAGE = Path(__file__).resolve().parent / "ops.md"
@@ -47,7 +48,6 @@ CLASSES = {
     traits.Elementwise: "elementwise",
     traits.RowWise: "rows",
     traits.Reduction: "reduction",
-    traits.Movement: "movement",
     traits.Leaf: "leaf",
     traits.Transfer: "transfer",
     traits.Container: "container",
@@ -73,6 +73,8 @@ def properties(op: type[FuelOp]) -> Iterator[str]:
 def classes(op: type[FuelOp]) -> Iterator[str]:
     """Says what the traits and interfaces of an op mean."""
     yield from (word for trait, word in CLASSES.items() if op.has_trait(trait))
+    if issubclass(op, MovementOp):
+        yield "movement"
     if issubclass(op, traits.ViewOp):
         yield "view"
     if issubclass(op, traits.DecomposableOp):

@@ -22,7 +22,7 @@ HEAD = """\
 """
 
 OP_METHODS = """
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex, TypeAlias
 
@@ -30,6 +30,7 @@ from fuel_dialect.builder.arguments import GraphValue
 from fuel_dialect.ops.base import FuelOp
 
 Method: TypeAlias = Callable[..., Any]
+Ranges: TypeAlias = Sequence[tuple[SupportsIndex, SupportsIndex]]
 
 @dataclass(frozen=True)
 class Family:

@@ -41,16 +41,6 @@ class Reduction(OpTrait):
 
 
 @dataclass(frozen=True)
-class Movement(OpTrait):
-    """The elements of the result are elements of the operands, in other places."""
-
-
-@dataclass(frozen=True)
-class ChecksIndices(OpTrait):
-    """Raises `IndexOutOfRange` for an index or a position outside the extent that it indexes."""
-
-
-@dataclass(frozen=True)
 class FreeWhenContiguous(OpTrait):
     """The result is the operand's own buffer where that is contiguous, and a copy elsewhere."""
 

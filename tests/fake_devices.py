@@ -26,13 +26,14 @@ from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, IndexOutOfRange, LoweringError, OutOfMemory
 from fuel_dialect.interpreter.evaluate import evaluate, evaluate_op
+from fuel_dialect.movement import checks_indices
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.registry import registered
 from fuel_dialect.tensors import tensor_type
-from fuel_dialect.traits import ChecksIndices, Leaf
+from fuel_dialect.traits import Leaf
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_lowering.runs.leaves import WeightUse
 from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
@@ -290,7 +291,7 @@ class _Lowering:
         block = Block(arg_types=[value.type for value in op.inputs])
         clone = op.clone(dict(zip(op.inputs, block.args, strict=True)))
         block.add_ops([clone, ReturnOp(*clone.results)])
-        checked = [o for o in op.walk() if isinstance(o, FuelOp) and o.has_trait(ChecksIndices)]
+        checked = [o for o in op.walk() if isinstance(o, FuelOp) and checks_indices(o)]
         self._launch(op.label.data, block, [*op.inputs, *op.outputs], checked)
 
     def _copy(self, value: SSAValue, index: int) -> None:

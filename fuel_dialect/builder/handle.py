@@ -29,7 +29,6 @@ from fuel_dialect.layout import broadcast_shapes
 from fuel_dialect.numbers import int_array, integer, scalar_attribute, splat_attribute
 from fuel_dialect.ops import (
     elementwise,
-    indexing,
     linear_algebra,
     memory,
     reduction,
@@ -39,7 +38,6 @@ from fuel_dialect.ops.base import ConstOp, FuelOp
 from fuel_dialect.tensors import AnyTensor, tensor
 
 Dims = Sequence[SupportsIndex]
-Ranges = Sequence[tuple[SupportsIndex, SupportsIndex]]
 
 
 class Handle(OpMethods):
@@ -221,66 +219,6 @@ class Handle(OpMethods):
             rounding = UnitAttr() if allow_tf32 else None
             product = a.emit(linear_algebra.MatmulOp, other, allow_tf32=rounding)
             return type(self)(self.trace, product.value)
-
-    def index_select(self, dim: SupportsIndex, indices: Handle) -> Self:
-        """The entries `indices` (ui32, rank 1) of a dim."""
-        where = integer(as_int("index_select", "dim", dim))
-        return self.emit(indexing.IndexSelectOp, indices, dim=where)
-
-    def gather(self, dim: SupportsIndex, indices: Handle) -> Self:
-        """out[p] = self[p with coordinate `dim` replaced by indices[p]]; ui32 of the same rank."""
-        where = integer(as_int("gather", "dim", dim))
-        return self.emit(indexing.GatherOp, indices, dim=where)
-
-    def write_slice(self, source: Handle, ranges: Ranges) -> Self:
-        """self with `source` in a part of it, given as (start, end) for each dim."""
-        starts = self._starts("write_slice", source, ranges)
-        return self.emit(memory.WriteSliceOp, source, starts=starts)
-
-    def write_slice_doff(
-        self, source: Handle, position: Handle, axis: SupportsIndex, ranges: Ranges
-    ) -> Self:
-        """
-        `write_slice`, with the start along `axis` in a tensor of rank 0, ui32 or i64.
-
-        The range of the axis begins at 0. A source that would reach beyond self raises
-        `IndexOutOfRange` when the program runs.
-        """
-        starts = self._starts("write_slice_doff", source, ranges)
-        where = integer(as_int("write_slice_doff", "the axis", axis))
-        return self.emit(memory.WriteSliceDoffOp, source, position, starts=starts, axis=where)
-
-    def write_slice_rotating(
-        self,
-        source: Handle,
-        position: Handle,
-        axis: SupportsIndex,
-        modulus: SupportsIndex,
-        ranges: Ranges,
-    ) -> Self:
-        """`write_slice_doff` in a ring: entry j along `axis` goes to (position + j) % modulus."""
-        name = "write_slice_rotating"
-        return self.emit(
-            memory.WriteSliceRotatingOp,
-            source,
-            position,
-            starts=self._starts(name, source, ranges),
-            axis=integer(as_int(name, "the axis", axis)),
-            modulus=integer(as_int(name, "the modulus", modulus)),
-        )
-
-    def _starts(self, op: str, source: Handle, ranges: Ranges) -> Attribute:
-        """The starts of ranges. Raises `ShapeError` for one that is not as wide as the source."""
-        self.require_same_graph(op, source)
-        pairs = [(as_int(op, "a start", a), as_int(op, "an end", b)) for a, b in ranges]
-        if len(pairs) == source.ndim:
-            for dim, ((start, end), width) in enumerate(zip(pairs, source.shape, strict=True)):
-                if end - start != width:
-                    raise ShapeError(
-                        f"{op}: the range {start} to {end} of dim {dim} is {end - start} wide; the "
-                        f"source {list(source.shape)} has {width} there"
-                    )
-        return int_array([start for start, _ in pairs])
 
     def copy(self, device: str | DeviceAttr) -> Self:
         """The value, resident on a device as well. Raises `UnknownDevice` and `InvalidScan`."""

@@ -15,14 +15,23 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any, TypeAlias
 
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import OptPropertyDef
 
 from fuel_dialect import dtypes
 from fuel_dialect.builder.arguments import GraphValue, as_f64, as_int, as_shape, unpack
 from fuel_dialect.dialect import OPS
-from fuel_dialect.numbers import integer
-from fuel_dialect.ops import comparison, elementwise, normalization, reduction, shape
+from fuel_dialect.errors import ShapeError
+from fuel_dialect.numbers import int_array, integer
+from fuel_dialect.ops import (
+    comparison,
+    elementwise,
+    indexing,
+    memory,
+    normalization,
+    reduction,
+    shape,
+)
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.tensors import tensor
 
@@ -82,6 +91,59 @@ def _norm(op: type[FuelOp]) -> Method:
     return method
 
 
+def _indexed(op: type[FuelOp]) -> Method:
+    def method(self: Any, dim: Any, indices: Any) -> Any:
+        return self.emit(op, indices, dim=integer(as_int(op.mnemonic(), "dim", dim)))
+
+    return method
+
+
+def _written(op: type[FuelOp]) -> Method:
+    def method(self: Any, source: Any, ranges: Any) -> Any:
+        return self.emit(op, source, starts=_starts(op, self, source, ranges))
+
+    return method
+
+
+def _written_at(op: type[FuelOp]) -> Method:
+    def method(self: Any, source: Any, position: Any, axis: Any, ranges: Any) -> Any:
+        starts = _starts(op, self, source, ranges)
+        where = integer(as_int(op.mnemonic(), "the axis", axis))
+        return self.emit(op, source, position, starts=starts, axis=where)
+
+    return method
+
+
+def _written_in_ring(op: type[FuelOp]) -> Method:
+    def method(self: Any, source: Any, position: Any, axis: Any, modulus: Any, ranges: Any) -> Any:
+        name = op.mnemonic()
+        return self.emit(
+            op,
+            source,
+            position,
+            starts=_starts(op, self, source, ranges),
+            axis=integer(as_int(name, "the axis", axis)),
+            modulus=integer(as_int(name, "the modulus", modulus)),
+        )
+
+    return method
+
+
+def _starts(op: type[FuelOp], target: Any, source: Any, ranges: Any) -> Attribute:
+    """Returns the starts of ranges. Raises `ShapeError` for one not as wide as the source."""
+    name = op.mnemonic()
+    target.require_same_graph(name, source)
+    pairs = [(as_int(name, "a start", a), as_int(name, "an end", b)) for a, b in ranges]
+    if len(pairs) == source.ndim:
+        for dim, ((start, end), width) in enumerate(zip(pairs, source.shape, strict=True)):
+            if end - start != width:
+                raise ShapeError(
+                    f"{name}: the range {start} to {end} of dim {dim} is {end - start} wide; the "
+                    f"source {list(source.shape)} has {width} there"
+                )
+    return int_array([start for start, _ in pairs])
+
+
 def _broadcast(op: type[FuelOp]) -> Method:
     name = f"broadcast_{op.mnemonic()}"
 
@@ -106,6 +168,27 @@ WHOLE = Family("The result has rank 0.", {})
 ALONG_DIM = Family("The dim is counted from the start.", {"dim": "SupportsIndex"}, ("dim",))
 TO_SHAPE = Family("The shape broadcasts to that of this tensor.", {"dims": "Any"})
 NORM = Family("x is this tensor.", {"eps": "float"}, ("eps",))
+DIM_AND_INDICES = {"dim": "SupportsIndex", "indices": "Handle"}
+INTO = "The destination is this tensor."
+PART = "`ranges` has the part as (start, end) for each dim."
+INDEXED = Family("x is this tensor; the dim is counted from the start.", DIM_AND_INDICES, ("dim",))
+WRITTEN = Family(f"{INTO} {PART}", {"source": "Handle", "ranges": "Ranges"}, ("starts",))
+WRITTEN_AT = Family(
+    f"{INTO} {PART} The range of the axis begins at 0; the position is added to it.",
+    {"source": "Handle", "position": "Handle", "axis": "SupportsIndex", "ranges": "Ranges"},
+    ("starts", "axis"),
+)
+WRITTEN_IN_RING = Family(
+    WRITTEN_AT.note,
+    {
+        "source": "Handle",
+        "position": "Handle",
+        "axis": "SupportsIndex",
+        "modulus": "SupportsIndex",
+        "ranges": "Ranges",
+    },
+    ("starts", "axis", "modulus"),
+)
 
 FAMILIES: Mapping[type[Operation], tuple[Callable[[type[FuelOp]], Method], Family]] = {
     elementwise.UnaryOp: (_unary, ALONE),
@@ -115,6 +198,10 @@ FAMILIES: Mapping[type[Operation], tuple[Callable[[type[FuelOp]], Method], Famil
     reduction.AllReductionOp: (_unary, WHOLE),
     reduction.DimReductionOp: (_along_dim, ALONG_DIM),
     reduction.TargetReductionOp: (_to_shape, TO_SHAPE),
+    indexing.IndexingOp: (_indexed, INDEXED),
+    memory.WriteOp: (_written, WRITTEN),
+    memory.WriteAtOp: (_written_at, WRITTEN_AT),
+    memory.WriteSliceRotatingOp: (_written_in_ring, WRITTEN_IN_RING),
     normalization.NormLastDimOp: (_norm, NORM),
     normalization.LastDimOp: (_unary, ALONE),
 }
@@ -135,10 +222,10 @@ TAKES: Mapping[tuple[str, ...], str] = {
 }
 
 
-def required_properties(op: type[FuelOp]) -> tuple[str, ...]:
+def required_properties(op: type[FuelOp]) -> set[str]:
     """Return the names of the properties that an op must have."""
     properties = op.get_irdl_definition().properties.items()
-    return tuple(name for name, kind in properties if not isinstance(kind, OptPropertyDef))
+    return {name for name, kind in properties if not isinstance(kind, OptPropertyDef)}
 
 
 def documented(method: Method, name: str, op: type[FuelOp], family: Family) -> Method:
@@ -156,7 +243,7 @@ def _methods() -> Iterator[Method]:
     """Make the methods, in the order of the dialect."""
     for op in OPS:
         found = next((FAMILIES[base] for base in op.__mro__ if base in FAMILIES), None)
-        if found is None or required_properties(op) != found[1].properties:
+        if found is None or required_properties(op) != set(found[1].properties):
             continue
         make, family = found
         yield documented(make(op), op.mnemonic(), op, family)

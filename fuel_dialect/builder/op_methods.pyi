@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Written by docs/make_stubs.py; change the docstrings of the ops or the tables instead.
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex, TypeAlias
 
@@ -9,6 +9,7 @@ from fuel_dialect.builder.arguments import GraphValue
 from fuel_dialect.ops.base import FuelOp
 
 Method: TypeAlias = Callable[..., Any]
+Ranges: TypeAlias = Sequence[tuple[SupportsIndex, SupportsIndex]]
 
 @dataclass(frozen=True)
 class Family:
@@ -383,6 +384,56 @@ class OpMethods(GraphValue):
 
         The shape broadcasts to that of this tensor. Takes integers, floats and masks. Raises
         `ShapeError` over no elements.
+        """
+
+    def index_select(self, dim: SupportsIndex, indices: Handle) -> Self:
+        """
+        out[.., i, ..] = x[.., indices[i], ..] along `dim`; the indices have rank 1.
+
+        x is this tensor; the dim is counted from the start.
+        """
+
+    def gather(self, dim: SupportsIndex, indices: Handle) -> Self:
+        """
+        out[p] = x[p with coordinate `dim` replaced by indices[p]]; the result has indices' shape.
+
+        x is this tensor; the dim is counted from the start.
+        """
+
+    def write_slice(self, source: Handle, ranges: Ranges) -> Self:
+        """
+        The source at `starts`, which are known when the program is built.
+
+        The destination is this tensor. `ranges` has the part as (start, end) for each dim.
+        """
+
+    def write_slice_doff(
+        self, source: Handle, position: Handle, axis: SupportsIndex, ranges: Ranges
+    ) -> Self:
+        """
+        The source at a position along `axis`, a ui32 or an i64.
+
+        A source that would reach beyond the destination raises `IndexOutOfRange` when it is written.
+
+        The destination is this tensor. `ranges` has the part as (start, end) for each dim. The
+        range of the axis begins at 0; the position is added to it.
+        """
+
+    def write_slice_rotating(
+        self,
+        source: Handle,
+        position: Handle,
+        axis: SupportsIndex,
+        modulus: SupportsIndex,
+        ranges: Ranges,
+    ) -> Self:
+        """
+        The source in a ring: element j along `axis` goes to (position + j) mod `modulus`, a ui32.
+
+        What lies at `modulus` or beyond along the axis stays.
+
+        The destination is this tensor. `ranges` has the part as (start, end) for each dim. The
+        range of the axis begins at 0; the position is added to it.
         """
 
     def softmax_last_dim(self) -> Self:

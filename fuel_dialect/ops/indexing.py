@@ -12,13 +12,13 @@ from xdsl.traits import Pure
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, ShapeError
+from fuel_dialect.movement import MovementOp, Pick, Piece, box
 from fuel_dialect.numbers import int_value
 from fuel_dialect.ops.base import ANY_TENSOR, FuelOp, Properties, TensorConstraint, require_dim
-from fuel_dialect.tensors import AnyTensor, tensor
-from fuel_dialect.traits import ChecksIndices, Movement
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 
 
-class IndexingOp(FuelOp, abc.ABC):
+class IndexingOp(FuelOp, MovementOp, abc.ABC):
     """A data operand and a ui32 index operand."""
 
     input = operand_def(ANY_TENSOR)
@@ -30,7 +30,15 @@ class IndexingOp(FuelOp, abc.ABC):
         "$input `,` $indices attr-dict `:` type($input) `,` type($indices) `->` type($result)"
     )
 
-    traits = traits_def(Pure(), Movement(), ChecksIndices())
+    traits = traits_def(Pure())
+
+    def pieces(self) -> tuple[Piece, ...]:
+        shape = tensor_type(self.result).get_shape()
+        return (box(0, shape, at=Pick(1, int_value(self.dim), self.along())),)
+
+    @abc.abstractmethod
+    def along(self) -> tuple[int, ...]:
+        """Returns the axis of the result that each axis of the indices lies along."""
 
     @classmethod
     def check_indices(cls, indices: AnyTensor) -> None:
@@ -65,6 +73,9 @@ class IndexSelectOp(IndexingOp):
         picked = (*shape[:dim], indices.get_shape()[0], *shape[dim + 1 :])
         return (tensor(picked, input.element_type),)
 
+    def along(self) -> tuple[int, ...]:
+        return (int_value(self.dim),)
+
 
 @irdl_op_definition
 class GatherOp(IndexingOp):
@@ -96,3 +107,6 @@ class GatherOp(IndexingOp):
                     f"dim {axis}"
                 )
         return (tensor(target, input.element_type),)
+
+    def along(self) -> tuple[int, ...]:
+        return tuple(range(len(tensor_type(self.result).get_shape())))

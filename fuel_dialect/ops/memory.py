@@ -24,6 +24,7 @@ from xdsl.traits import Pure
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr, parse_text
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError, UnsupportedDTypeForOp
+from fuel_dialect.movement import MovementOp, Piece, Position, box
 from fuel_dialect.numbers import int_tuple, int_value
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
@@ -35,8 +36,8 @@ from fuel_dialect.ops.base import (
     require_dim,
     require_equal_dtypes,
 )
-from fuel_dialect.tensors import AnyTensor
-from fuel_dialect.traits import ChecksIndices, MayReuse, Movement, Transfer
+from fuel_dialect.tensors import AnyTensor, tensor_type
+from fuel_dialect.traits import MayReuse, Transfer
 
 
 @irdl_op_definition
@@ -156,7 +157,7 @@ class MoveOp(TransferOp):
     traits = traits_def(MayReuse(0))
 
 
-class WriteOp(FuelOp, abc.ABC):
+class WriteOp(FuelOp, MovementOp, abc.ABC):
     """
     The destination, with the source in a part of it: a value like any other.
 
@@ -172,7 +173,7 @@ class WriteOp(FuelOp, abc.ABC):
 
     assembly_format = "$input `,` $source attr-dict `:` type($input) `,` type($source)"
 
-    traits = traits_def(Pure(), Movement(), MayReuse(0))
+    traits = traits_def(Pure(), MayReuse(0))
 
     @classmethod
     def infer(
@@ -197,6 +198,14 @@ class WriteOp(FuelOp, abc.ABC):
                     f"{extents} at dim {dim}"
                 )
         return (input,)
+
+    def pieces(self) -> tuple[Piece, ...]:
+        input, source = (tensor_type(v).get_shape() for v in (self.input, self.source))
+        return box(0, input), box(1, source, int_tuple(self.starts), self.position_of_source())
+
+    def position_of_source(self) -> Position | None:
+        """Returns the start of the source that is known only when the program runs, if any."""
+        return None
 
 
 @irdl_op_definition
@@ -244,6 +253,9 @@ class WriteAtOp(WriteOp, abc.ABC):
             raise ShapeError(f"{name}: the source {list(source.get_shape())} is empty along {axis}")
         return (result,)
 
+    def position_of_source(self) -> Position | None:
+        return Position(2, int_value(self.axis))
+
 
 @irdl_op_definition
 class WriteSliceDoffOp(WriteAtOp):
@@ -254,8 +266,6 @@ class WriteSliceDoffOp(WriteAtOp):
     """
 
     name = "fuel.write_slice_doff"
-
-    traits = traits_def(ChecksIndices())
 
 
 @irdl_op_definition
@@ -291,3 +301,6 @@ class WriteSliceRotatingOp(WriteAtOp):
                 f"along axis {axis} and has room in the destination's {extent}; it does not here"
             )
         return result
+
+    def position_of_source(self) -> Position | None:
+        return Position(2, int_value(self.axis), int_value(self.modulus))

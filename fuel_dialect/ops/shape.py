@@ -31,6 +31,7 @@ from xdsl.traits import Pure
 from fuel_dialect.canonicalization.lookup import patterns_of
 from fuel_dialect.errors import DTypeError, GraphError, ShapeError
 from fuel_dialect.layout import Layout
+from fuel_dialect.movement import MovementOp, Piece, box
 from fuel_dialect.numbers import int_tuple, int_value
 from fuel_dialect.ops.base import (
     ANY_TENSOR,
@@ -41,7 +42,7 @@ from fuel_dialect.ops.base import (
     require_equal_dtypes,
 )
 from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
-from fuel_dialect.traits import FreeWhenContiguous, Movement, SplittableOp, ViewOp
+from fuel_dialect.traits import FreeWhenContiguous, SplittableOp, ViewOp
 
 
 class ShapeOp(FuelOp, HasCanonicalizationPatternsInterface, abc.ABC):
@@ -251,7 +252,7 @@ class ContiguizeOp(ShapeOp):
 
 
 @irdl_op_definition
-class ConcatOp(FuelOp, SplittableOp):
+class ConcatOp(FuelOp, MovementOp, SplittableOp):
     """The operands joined along `dim`, in order; all other dims are equal."""
 
     name = "fuel.concat"
@@ -262,7 +263,7 @@ class ConcatOp(FuelOp, SplittableOp):
 
     assembly_format = "$inputs attr-dict `:` type($inputs) `->` type($result)"
 
-    traits = traits_def(Pure(), Movement())
+    traits = traits_def(Pure())
 
     @classmethod
     def infer(
@@ -291,6 +292,14 @@ class ConcatOp(FuelOp, SplittableOp):
         if len(self.inputs) == 1:
             return (self.inputs[0],)
         return super().fold()
+
+    def pieces(self) -> tuple[Piece, ...]:
+        dim, start, pieces = int_value(self.dim), 0, list[Piece]()
+        for number, operand in enumerate(self.inputs):
+            shape = tensor_type(operand).get_shape()
+            pieces.append(box(number, shape, {dim: start}))
+            start += shape[dim]
+        return tuple(pieces)
 
     def split(self, builder: Builder) -> Sequence[SSAValue]:
         half = len(self.inputs) // 2

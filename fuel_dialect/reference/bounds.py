@@ -8,7 +8,10 @@ from fuel_dialect.reference.precision import Array
 
 
 def check_indices(op: str, indices: Array, extent: int) -> None:
-    """Raise `IndexOutOfRange` for the first index that is not below `extent`."""
-    outside = indices[indices >= extent]
+    """Raise `IndexOutOfRange` for the first index that is not below `extent`, or is negative."""
+    is_outside = indices >= extent
+    if indices.dtype.kind == "i":
+        is_outside |= indices < 0
+    outside = indices[is_outside]
     if outside.size:
         raise IndexOutOfRange(f"{op}: index {outside.flat[0]} is out of range for extent {extent}")

@@ -12,11 +12,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
+from fuel_dialect.movement import checks_indices
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import (
     AlongAxesOp,
-    ChecksIndices,
     FreeWhenContiguous,
     Leaf,
     RowWise,
@@ -110,7 +110,7 @@ def buffers_of(kernel: KernelOp) -> int:
     the parts of a reduction whose rows are shared by several workgroups.
     """
     ops = list(kernel.body.block.ops)
-    status = any(op.has_trait(ChecksIndices) for op in ops)
+    status = any(checks_indices(op) for op in ops)
     parts = sum(PARTS * _passes(op) for op in ops if isinstance(op, AlongAxesOp))
     return len(kernel.inputs) + len(kernel.outputs) + status + parts
 
@@ -118,7 +118,7 @@ def buffers_of(kernel: KernelOp) -> int:
 def buffers_of_op(op: Operation) -> int:
     """Returns the same of the kernel that an op would be by itself."""
     read = {v for v in op.operands if isinstance(v.owner, Block) or not v.owner.has_trait(Leaf)}
-    return len(read) + len(op.results) + op.has_trait(ChecksIndices)
+    return len(read) + len(op.results) + checks_indices(op)
 
 
 PARTS = 2

@@ -16,9 +16,13 @@ from fuel_dialect.dialect import OPS
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.comparison import ComparisonOp
 from fuel_dialect.ops.elementwise import BinaryOp, UnaryOp
+from fuel_dialect.ops.indexing import IndexingOp
+from fuel_dialect.ops.memory import WriteOp
 from fuel_dialect.ops.reduction import ReductionOp
 
-PLAIN = [op for op in OPS if issubclass(op, UnaryOp | BinaryOp | ComparisonOp | ReductionOp)]
+KINDS = (UnaryOp, BinaryOp, ComparisonOp, ReductionOp, IndexingOp)
+PLAIN = [op for op in OPS if issubclass(op, KINDS)]
+WRITES = [op for op in OPS if issubclass(op, WriteOp)]
 MADE = [name for name, method in vars(OpMethods).items() if inspect.isfunction(method)]
 
 
@@ -29,6 +33,13 @@ def test_every_plain_op_has_a_method_of_its_name(op: type[FuelOp]):
     properties = op.get_irdl_definition().properties.items()
     required = [name for name, kind in properties if not isinstance(kind, OptPropertyDef)]
     assert set(required) <= set(inspect.signature(method).parameters)
+
+
+@pytest.mark.parametrize("op", WRITES, ids=lambda op: op.mnemonic())
+def test_every_write_has_a_method_that_takes_ranges_for_its_starts(op: type[FuelOp]):
+    method = getattr(Tensor, op.mnemonic())
+    properties = {*op.get_irdl_definition().properties} - {"starts", "placement"}
+    assert properties | {"source", "ranges"} <= set(inspect.signature(method).parameters)
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -27,6 +27,7 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.errors import IndexOutOfRange, LoweringError
 from fuel_dialect.interpreter.evaluate import evaluate
+from fuel_dialect.movement import MovementOp
 from fuel_dialect.ops import elementwise, linear_algebra, reduction
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, YieldOp
@@ -34,7 +35,7 @@ from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.kompute import DESCRIPTION
 from fuel_dialect.targets.machine import Device, Topology, both_ways
 from fuel_dialect.tensors import tensor_type
-from fuel_dialect.traits import AlongAxesOp, Elementwise, Movement, RowWise
+from fuel_dialect.traits import AlongAxesOp, Elementwise, RowWise
 from fuel_lowering.kompute.language import library
 from fuel_lowering.kompute.lower import lower_run
 from fuel_lowering.kompute.tuning import TUNINGS, DeviceType
@@ -162,7 +163,7 @@ def test_programs_wholly_on_kompute_equal_the_reference(path: Path):
 def kernel_kind(op: FuelOp) -> str:
     if isinstance(op, linear_algebra.MatmulOp):
         return "matmul"
-    if op.has_trait(Movement):
+    if isinstance(op, MovementOp):
         return "movement"
     return "reduction" if isinstance(op, AlongAxesOp) or op.has_trait(RowWise) else "pointwise"
 

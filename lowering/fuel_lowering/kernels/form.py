@@ -18,11 +18,12 @@ from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
+from fuel_dialect.movement import checks_indices
 from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.reference.precision import scalar
 from fuel_dialect.tensors import AnyTensor, tensor_type
-from fuel_dialect.traits import ChecksIndices, FreeWhenContiguous, Leaf, ViewOp
+from fuel_dialect.traits import FreeWhenContiguous, Leaf, ViewOp
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Form:
     @property
     def checks(self) -> list[Operation]:
         """The ops whose indices have to be checked, in order."""
-        return [op for op in self.ops if op.has_trait(ChecksIndices)]
+        return [op for op in self.ops if checks_indices(op)]
 
     def dtype(self, value: SSAValue) -> DType:
         return dtypes.of_type(tensor_type(value))

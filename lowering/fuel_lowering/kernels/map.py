@@ -4,46 +4,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 
 from xdsl.ir import BlockArgument, SSAValue
 
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.numbers import int_tuple
+from fuel_dialect.movement import MovementOp, Pick, kept_operand, moved_pieces
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.ops.memory import WriteOp
 from fuel_dialect.tensors import tensor_type
-from fuel_dialect.traits import Elementwise, FreeWhenContiguous, Movement
+from fuel_dialect.traits import Elementwise, FreeWhenContiguous
 from fuel_lowering.kernels.form import Form, arguments, fill, yielded
+from fuel_lowering.kernels.movement import Source, source_of_piece
 
 
 @dataclass(eq=False)
 class MapForm(Form):
     """
-    One point for each element of `shape`: pointwise kernels, and movement.
+    Represents a kernel with one point for each element of `shape`.
 
-    Ops are elementwise, or one of movement: a concat, an indexing op or a write into a part, all of
-    whose operands are loads.
+    Ops are elementwise, or move elements; operands that are read at other points are loads.
     """
 
     shape: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)
-class PatchForm(MapForm):
+class InPlaceForm(MapForm):
     """
-    A write into memory that the result takes over: one point for each element of the source.
+    Represents a write into memory that the result takes over: one point for each element written.
 
-    `target` says where these lie in the result. Along the axis of a `WriteAtOp` they lie so many
-    places further as its position says.
+    `source` is read at the points, `target` is their layout in the result, as if the position of
+    the piece were 0.
     """
 
-    write: WriteOp | None = None
-    target: Layout = field(default_factory=lambda: Layout.contiguous(()))
+    source: Source = field(kw_only=True)
+    target: Layout = field(kw_only=True)
 
 
 def map_form(kernel: KernelOp, name: str) -> MapForm:
+    """Returns the form of a kernel. Raises `LoweringError` for an op that needs another one."""
     block = kernel.body.block
     form = MapForm(name, arguments(kernel), yielded(block))
     fill(form, block)
@@ -53,29 +52,44 @@ def map_form(kernel: KernelOp, name: str) -> MapForm:
         raise LoweringError(f"{name}: a kernel that iterates over {sorted(shapes)} has no form")
     form.shape = shapes.pop()
     for op in form.ops:
-        if not op.has_trait(Elementwise) and not op.has_trait(Movement):
+        if not op.has_trait(Elementwise) and not isinstance(op, MovementOp):
             raise LoweringError(f"{op.name}: no target writes a loop over elements for it")
     return form
 
 
-def patch_form(kernel: KernelOp, name: str) -> PatchForm | None:
+def in_place_form(kernel: KernelOp, name: str) -> InPlaceForm | None:
     """
-    The form of a kernel that is nothing but a write, for a result that lies where the destination
-    lay. None where another form has to do: a source without elements leaves only an index to check.
+    Returns the form of a kernel that is nothing but a write into the buffer of its operand.
+
+    Returns None where another form has to do: more pieces than one, indices that pick elements, or
+    a piece without elements, which leaves only an index to check.
     """
     block = kernel.body.block
-    form = PatchForm(name, arguments(kernel), yielded(block))
-    fill(form, block)
-    write = form.ops[0] if len(form.ops) == 1 else None
-    if not isinstance(write, WriteOp) or form.results != (write.result,):
+    plain = Form(name, arguments(kernel), yielded(block))
+    fill(plain, block)
+    op = plain.ops[0] if len(plain.ops) == 1 else None
+    if not isinstance(op, MovementOp) or plain.results != tuple(op.results):
         return None
-    if not isinstance(write.input, BlockArgument):
+    kept, moved = kept_operand(op), moved_pieces(op)
+    if kept is None or not isinstance(op.operands[kept], BlockArgument):
         return None
-    form.write, form.shape = write, tuple(tensor_type(write.source).get_shape())
-    steps = Layout.contiguous(tensor_type(write.input).get_shape()).strides
-    starts = zip(int_tuple(write.starts), steps, strict=True)
-    form.target = Layout(form.shape, steps, sum(start * step for start, step in starts))
-    return form if prod(form.shape) else None
+    if len(moved) != 1 or isinstance(moved[0].at, Pick) or not moved[0].elements:
+        return None
+    (piece,) = moved
+    source = source_of_piece(plain, op, piece)
+    steps = Layout.contiguous(tensor_type(op.results[0]).get_shape()).strides
+    begin = sum(span.start * step for span, step in zip(piece.spans, steps, strict=True))
+    return InPlaceForm(
+        name,
+        plain.arguments,
+        plain.results,
+        plain.loads,
+        plain.splats,
+        plain.ops,
+        shape=piece.shape,
+        source=source,
+        target=Layout(piece.shape, steps, begin),
+    )
 
 
 def _map_values(form: MapForm) -> list[SSAValue]:
@@ -84,7 +98,7 @@ def _map_values(form: MapForm) -> list[SSAValue]:
 
 def _unfold_reshapes(form: MapForm) -> None:
     """
-    A reshape of a strided operand, written out by a kernel of its own: iterate over the operand.
+    Lets a kernel that writes out a reshape of a strided operand iterate over the operand.
 
     The elements have the same order in both, so the result is the operand's elements as they come.
     """

@@ -11,13 +11,13 @@ from typing import Any
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
 from fuel_lowering.kernels.form import Form
-from fuel_lowering.kernels.map import MapForm, PatchForm
+from fuel_lowering.kernels.map import InPlaceForm, MapForm
 from fuel_lowering.kernels.matmul import MatmulForm
 from fuel_lowering.kernels.rows import RowForm
 from fuel_lowering.kernels.scan import ScanForm
+from fuel_lowering.kompute.in_place import can_write_in_place, emit_in_place
 from fuel_lowering.kompute.map import emit_map
 from fuel_lowering.kompute.matmul import Matmul
-from fuel_lowering.kompute.patch import can_patch, emit_patch
 from fuel_lowering.kompute.rows import emit_rows
 from fuel_lowering.kompute.scan import emit_scan
 from fuel_lowering.kompute.shared_matmul import SharedMatmul, fits
@@ -36,7 +36,7 @@ def emit_matmul(form: MatmulForm, tuning: Tuning) -> Emitted:
 
 WRITERS: dict[type[Form], Callable[[Any, Tuning], Emitted]] = {
     MapForm: lambda form, tuning: emit_map(form),
-    PatchForm: lambda form, tuning: emit_patch(form),
+    InPlaceForm: lambda form, tuning: emit_in_place(form),
     RowForm: emit_rows,
     MatmulForm: emit_matmul,
     ScanForm: emit_scan,
@@ -51,9 +51,9 @@ class KomputeEmitter:
     tuning: Tuning = CPU
     target: str = "kompute"
 
-    def patches(self, form: PatchForm) -> bool:
-        """No part of a 32-bit word is written alone."""
-        return can_patch(form)
+    def writes_in_place(self, form: InPlaceForm) -> bool:
+        """Returns True if no part of a 32-bit word is written alone."""
+        return can_write_in_place(form)
 
     def emit(self, form: Form) -> Emitted:
         """The kernels of a form. Raises `LoweringError`."""

@@ -9,23 +9,24 @@ with it; the others are read element by element.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from math import prod
+from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+import numpy as np
+from xdsl.ir import SSAValue
 
+from fuel_dialect import dtypes
 from fuel_dialect.dtypes import DType
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.layout import Layout
-from fuel_dialect.numbers import int_tuple, int_value
-from fuel_dialect.ops.indexing import GatherOp, IndexingOp
-from fuel_dialect.ops.memory import WriteAtOp, WriteOp, WriteSliceRotatingOp
-from fuel_dialect.ops.shape import ConcatOp
-from fuel_dialect.tensors import tensor_type
-from fuel_dialect.traits import Elementwise, Movement
+from fuel_dialect.movement import MovementOp
+from fuel_dialect.traits import Elementwise
 from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
 from fuel_lowering.kernels.map import MapForm
+from fuel_lowering.kernels.movement import Source, sources_of
+from fuel_lowering.kompute.movement import Mover
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.writer import (
     QUAD,
@@ -38,14 +39,11 @@ from fuel_lowering.kompute.writer import (
     shape_text,
     write_memory,
 )
-from fuel_lowering.runs.emitter import CHECK, Emitted
+from fuel_lowering.runs.emitter import Emitted
 from fuel_lowering.scalars.values import Value
 
 LOCAL = 256
 """Invocations of a workgroup."""
-
-NOWHERE = -2
-"""The slot of a constant."""
 
 
 def emit_map(form: MapForm) -> Emitted:
@@ -59,24 +57,18 @@ def emit_map(form: MapForm) -> Emitted:
     return writer.outputs.finish([kernel], [writer.shader.launch(0, groups)])
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Elements that a point reads: a slot, and where they lie over the points."""
-
-    slot: int
-    layout: Layout
-
-
 class _Map:
+    """Writes the shader of a form."""
+
     def __init__(self, form: MapForm):
         self.form = form
         self.points = prod(form.shape)
         self.copies = self._only_copies()
         self.shader = Shader(form, self._title(), (LOCAL, 1))
         self.outputs = Outputs(self.shader)
-        self.sources: dict[SSAValue, _Source] = {}
-        self.moved: dict[Operation, list[_Source]] = {}
-        self.axes: dict[tuple[Operation, int], int] = {}
+        self.loads: dict[SSAValue, Load] = {}
+        self.moved: dict[MovementOp, list[Source]] = {}
+        self.axes: dict[int, int] = {}
         self.values: dict[SSAValue, Value] = {}
         self._gather_sources()
         self._merge()
@@ -85,7 +77,7 @@ class _Map:
         """Whether bits are moved and nothing else; results in place, so that types do not count."""
         form = self.form
         in_place = not any(slot >= len(form.arguments) for slot in form.unaligned)
-        if form.splats or (self.points % QUAD and form.moves) or not in_place:
+        if (self.points % QUAD and form.moves) or not in_place:
             return False
         return not any(op.has_trait(Elementwise) for op in form.ops)
 
@@ -96,81 +88,41 @@ class _Map:
     # What is read, over few axes.
 
     def _gather_sources(self) -> None:
+        """Collects the pieces of movement ops, and the loads that points read where they are."""
         form = self.form
         wanted = list(form.results)
         for op in form.ops:
-            if op.has_trait(Movement):
-                self.moved[op] = self._moved(op)
-            if isinstance(op, WriteOp):
-                wanted.append(op.input)
-            if isinstance(op, WriteAtOp):
-                self._gather_position(op)
-            elif not op.has_trait(Movement):
+            if not isinstance(op, MovementOp):
                 wanted += op.operands
+                continue
+            self.moved[op] = sources_of(form, op, form.shape)
+            for source in self.moved[op]:
+                if source.is_whole:
+                    wanted.append(source.value)
+                self._gather_index(source)
         for value in wanted:
             if value in form.loads:
-                load = form.loads[value]
-                self.sources[value] = _Source(load.argument, load.layout)
+                self.loads[value] = form.loads[value]
 
-    def _gather_position(self, op: WriteAtOp) -> None:
-        """The position of a write is one element for all points."""
-        load = self.form.loads.get(op.position)
-        if load is not None:
-            steps = (0,) * len(self.form.shape)
-            layout = Layout(self.form.shape, steps, load.layout.offset)
-            self.sources[op.position] = _Source(load.argument, layout)
+    def _gather_index(self, source: Source) -> None:
+        """Adds an index that is one element for all points to the loads."""
+        index = source.index
+        if index is not None and index.load is not None and index.is_repeated:
+            self.loads[index.value] = index.load
 
-    def _moved(self, op: Operation) -> list[_Source]:
-        """Operands of a movement op as if they had the shape of its result."""
-        if isinstance(op, WriteOp):
-            return [self._part(op)]
-        loads = [self._operand(v) for v in op.operands]
-        (dim,) = _dims(op)
-        if isinstance(op, ConcatOp):
-            return self._concatenated(loads, dim)
-        assert isinstance(op, IndexingOp)
-        data, indices = (load.layout for load in loads)
-        along = tuple(0 if a == dim else s for a, s in enumerate(data.strides))
-        steps = indices.strides
-        if not isinstance(op, GatherOp):
-            steps = tuple(steps[0] if a == dim else 0 for a in range(len(data.shape)))
-        return [
-            _Source(loads[0].argument, Layout(self.form.shape, along, data.offset)),
-            _Source(loads[1].argument, Layout(self.form.shape, steps, indices.offset)),
-        ]
-
-    def _part(self, op: WriteOp) -> _Source:
-        """The source of a write, from where it begins; at its first element along the axis."""
-        load, starts = self._operand(op.source), int_tuple(op.starts)
-        steps = load.layout.strides
-        offset = load.layout.offset - sum(s * step for s, step in zip(starts, steps, strict=True))
-        if isinstance(op, WriteAtOp):
-            axis = int_value(op.axis)
-            steps = (*steps[:axis], 0, *steps[axis + 1 :])
-        return _Source(load.argument, Layout(self.form.shape, steps, offset))
-
-    def _operand(self, value: SSAValue) -> Load:
-        """Where an operand of a movement op lies; one that is a constant lies nowhere."""
-        shape = tuple(tensor_type(value).get_shape())
-        return self.form.loads.get(value) or Load(NOWHERE, Layout.contiguous(shape))
-
-    def _concatenated(self, loads: Sequence[Load], dim: int) -> list[_Source]:
-        sources: list[_Source] = []
-        start = 0
-        for load in loads:
-            layout = load.layout
-            offset = layout.offset - start * layout.strides[dim]
-            sources.append(_Source(load.argument, Layout(self.form.shape, layout.strides, offset)))
-            start += layout.shape[dim]
-        return sources
+    def _layouts(self) -> list[Load]:
+        """Returns all that is read, in the order in which `_merge` puts it back."""
+        pieces = [source for sources in self.moved.values() for source in sources]
+        indices = [source.index for source in pieces if source.index is not None]
+        loads = [each.load for each in (*pieces, *indices) if each.load is not None]
+        return [*self.loads.values(), *loads]
 
     def _merge(self) -> None:
-        form = self.form
-        every = [*self.sources.values(), *(s for each in self.moved.values() for s in each)]
-        kept = [(op, dim) for op in self.moved for dim in _dims(op)]
-        keep = {dim for _, dim in kept}
-        markers = [_marker(form.shape, dim) for _, dim in kept]
-        layouts = [source.layout for source in every] + markers
+        """Iterates over few axes: those that every layout steps through as one become one."""
+        form, every = self.form, self._layouts()
+        keep = sorted({axis for sources in self.moved.values() for s in sources for axis in s.axes})
+        markers = [_marker(form.shape, axis) for axis in keep]
+        layouts = [load.layout for load in every] + markers
         if needs_64_bits(self.points, layouts):
             raise LoweringError(
                 f"{form.name}: {list(form.shape)} needs 64-bit indices, which kompute does not use"
@@ -178,11 +130,18 @@ class _Map:
         extents, short = merged(form.shape, layouts, keep)
         self.extents = extents or (1,)
         short = [Layout(self.extents, s.strides or (0,), s.offset) for s in short]
-        again = iter(_Source(s.slot, layout) for s, layout in zip(every, short, strict=False))
-        self.sources = {value: next(again) for value in self.sources}
-        self.moved = {op: [next(again) for _ in each] for op, each in self.moved.items()}
-        for key, marker in zip(kept, short[len(every) :], strict=True):
-            self.axes[key] = marker.strides.index(1)
+        over = {
+            load: replace(load, layout=layout)
+            for load, layout in zip(every, short[: len(every)], strict=True)
+        }
+        self.loads = {value: over[load] for value, load in self.loads.items()}
+        self.moved = {
+            op: [source.over(over) for source in sources] for op, sources in self.moved.items()
+        }
+        self.axes = {
+            axis: marker.strides.index(1)
+            for axis, marker in zip(keep, short[len(every) :], strict=True)
+        }
 
     # Text.
 
@@ -227,7 +186,7 @@ class _Map:
     def _inner(self) -> None:
         """The coordinates of a point."""
         shader = self.shader
-        scalars = [s for v, s in self.sources.items() if v not in self.values]
+        scalars = [s for v, s in self.loads.items() if v not in self.values]
         self.point: list[str] = []
         if not scalars and not self.moved:
             return
@@ -247,149 +206,75 @@ class _Map:
         if not self.is_stepped:
             return {}
         vectors: dict[SSAValue, str] = {}
-        known: dict[tuple[int, Layout], Value | str] = {}
-        for value, source in self.sources.items():
-            key = source.slot, source.layout
-            if key not in known:
-                found = self._load_before(value, source)
+        known: dict[Load, Value | str] = {}
+        for value, load in self.loads.items():
+            if load not in known:
+                found = self._load_before(value, load)
                 if found is None:
                     continue
-                known[key] = found
-            got = known[key]
+                known[load] = found
+            got = known[load]
             self.values[value] = Value("", self.dtype(value)) if isinstance(got, str) else got
             if isinstance(got, str):
                 vectors[value] = got
         return vectors
 
-    def _load_before(self, value: SSAValue, source: _Source) -> Value | str | None:
-        layout, shader = source.layout, self.shader
+    def _load_before(self, value: SSAValue, load: Load) -> Value | str | None:
+        layout, shader = load.layout, self.shader
         start = self.outer or [self.first]
         hint = hint_of(value, "x")
         if layout.strides[-1] == 0:
-            return shader.load(self._memory(value, source, False), address(layout, start), hint)
-        if not is_wide(layout) or source.slot in self.form.unaligned:
+            return shader.load(self._memory(value, load, False), address(layout, start), hint)
+        if not is_wide(layout) or load.argument in self.form.unaligned:
             return None
-        return shader.load_quad(self._memory(value, source, True), address(layout, start), hint)
+        return shader.load_quad(self._memory(value, load, True), address(layout, start), hint)
 
-    def _memory(self, value: SSAValue, source: _Source, wide: bool) -> Memory:
-        return read_memory(self.shader, source.slot, self.dtype(value), wide)
+    def _memory(self, value: SSAValue, load: Load, wide: bool) -> Memory:
+        return read_memory(self.shader, load.argument, self.dtype(value), wide)
 
     def _points(self, vectors: dict[SSAValue, str]) -> None:
         shader, lane = self.shader, self.lane
         for value, vector in vectors.items():
             self.values[value] = Value(f"{vector}[{lane}]", self.dtype(value))
-        loaded: dict[_Source, Value] = {}
-        for value, source in self.sources.items():
+        loaded: dict[Load, Value] = {}
+        for value, load in self.loads.items():
             if value in self.values:
                 continue
-            if source not in loaded:
-                memory = self._memory(value, source, False)
-                place = address(source.layout, self.point)
-                loaded[source] = shader.load(memory, place, hint_of(value, "x"))
-            self.values[value] = loaded[source]
+            if load not in loaded:
+                memory = self._memory(value, load, False)
+                place = address(load.layout, self.point)
+                loaded[load] = shader.load(memory, place, hint_of(value, "x"))
+            self.values[value] = loaded[load]
         for op in self.form.ops:
-            if op in self.moved:
+            if isinstance(op, MovementOp):
                 self.values[op.results[0]] = self._move(op)
             else:
-                operands = [self._value(v) for v in op.operands]
+                operands = [self.value(v) for v in op.operands]
                 self.values[op.results[0]] = shader.evaluate(op, operands)
 
-    def _value(self, value: SSAValue) -> Value:
+    def value(self, value: SSAValue) -> Value:
+        """Returns a value at the points: a constant, or what is loaded or computed already."""
         if value in self.form.splats:
-            return self.shader.code.constant(self.form.splats[value])
+            return self.constant(self.form.splats[value])
         return self.values[value]
 
     # Movement.
 
-    def _move(self, op: Operation) -> Value:
-        result = op.results[0]
-        dtype = self.dtype(result)
-        first = self.shader.code.number(0, dtype)
-        if isinstance(op, WriteOp):
-            first = self._value(op.input)
-        name = self.shader.code.fresh(hint_of(result, "moved"))
-        self.shader.line(self.shader.code.language.let(name, first.register, first.text))
-        if isinstance(op, WriteOp):
-            self._write(op, name)
-        elif isinstance(op, ConcatOp):
-            self._concat(op, name)
-        else:
-            self._indexed(op, name)
-        return Value(name, dtype)
+    def _move(self, op: MovementOp) -> Value:
+        coordinates = {axis: self.point[merged] for axis, merged in self.axes.items()}
+        mover = Mover(self, op, self.moved[op], self.point, coordinates)
+        return mover.write()
 
-    def _concat(self, op: ConcatOp, name: str) -> None:
-        shader = self.shader
-        (dim,) = _dims(op)
-        at, end = self.point[self.axes[op, dim]], 0
-        for value, source in zip(op.operands, self.moved[op], strict=True):
-            word = "else if" if end else "if"
-            end += tensor_type(value).get_shape()[dim]
-            shader.open(f"{word} ({at} < {end})")
-            term = self._element(value, source, address(source.layout, self.point))
-            shader.line(f"{name} = {term.text};")
-            shader.close()
+    def element(self, value: SSAValue, load: Load | None, place: str) -> Value:
+        """Returns one element of an operand of a movement op; a constant has no place."""
+        if load is None:
+            return self.value(value)
+        return self.shader.load(self._memory(value, load, False), place, hint_of(value, "x"))
 
-    def _indexed(self, op: Operation, name: str) -> None:
-        shader = self.shader
-        data, indices = self.moved[op]
-        value, index_value = op.operands
-        at = self._element(index_value, indices, address(indices.layout, self.point))
-        layout = self._operand(value).layout
-        (dim,) = _dims(op)
-        extent, step = layout.shape[dim], layout.strides[dim]
-        shader.open(f"if ({at.text} < {extent}u)")
-        place = address(data.layout, self.point)
-        moved = address(Layout((extent,), (step,), 0), [at.text])
-        term = self._element(value, data, f"{place} + {moved}")
-        shader.line(f"{name} = {term.text};")
-        shader.close()
-        shader.line(f"else {self._told(op)}")
-
-    def _told(self, op: Operation) -> str:
-        """The statement that tells of an index out of range."""
-        number = self.form.checks.index(op)
-        wrong = f"{CHECK} + {number}" if number else CHECK
-        return f"{self.shader.status()}[0] = {wrong};"
-
-    def _write(self, op: WriteOp, name: str) -> None:
-        """The source's element where the point is in it; `name` has the destination's."""
-        shader, (source,) = self.shader, self.moved[op]
-        place, inside = address(source.layout, self.point), list[str]()
-        layout = self._operand(op.source).layout
-        for dim in _dims(op):
-            at, width = self.point[self.axes[op, dim]], layout.shape[dim]
-            if isinstance(op, WriteAtOp) and dim == int_value(op.axis):
-                at, conditions = self._along_axis(op, at)
-                inside += conditions
-                step = Layout((width,), (layout.strides[dim],), 0)
-                place = f"{place} + {address(step, [at])}".removeprefix("0 + ")
-            elif start := int_tuple(op.starts)[dim]:
-                at = f"{at} - {start}u"
-            inside.append(f"{at} < {width}u")
-        if inside:
-            shader.open(f"if ({' && '.join(inside)})")
-        term = self._element(op.source, source, place)
-        shader.line(f"{name} = {term.text};")
-        if inside:
-            shader.close()
-
-    def _along_axis(self, op: WriteAtOp, at: str) -> tuple[str, list[str]]:
-        """How far a point is from the position, modulo 2^32 or in the ring, and what must hold."""
-        shader, position, axis = self.shader, self._value(op.position).text, int_value(op.axis)
-        if isinstance(op, WriteSliceRotatingOp):
-            modulus = int_value(op.modulus)
-            begin = shader.index(f"{position} % {modulus}u", "begin")
-            around = f"{at} - {begin} + ({at} < {begin} ? {modulus}u : 0u)"
-            return shader.index(around, "place"), [f"{at} < {modulus}u"]
-        last = self.form.shape[axis] - tensor_type(op.source).get_shape()[axis]
-        shader.line(f"if ({position} > {last}u) {self._told(op)}")
-        return shader.index(f"{at} - {position}", "place"), [f"{position} <= {last}u"]
-
-    def _element(self, value: SSAValue, source: _Source, place: str) -> Value:
-        """One element of an operand of a movement op."""
-        if source.slot == NOWHERE:
-            return self.shader.code.constant(self.form.splats[value])
-        return self.shader.load(self._memory(value, source, False), place, hint_of(value, "x"))
+    def constant(self, number: np.ndarray[Any, Any]) -> Value:
+        """Returns a constant, of which the shader may move the bits alone."""
+        kept = raw(dtypes.of(number.dtype)) if self.copies else dtypes.of(number.dtype)
+        return self.shader.code.constant(number.view(kept.numpy))
 
     # Results.
 
@@ -407,7 +292,7 @@ class _Map:
     def _give(self, outputs: Sequence[tuple[Memory, str]]) -> None:
         shader = self.shader
         for value, (memory, vector) in zip(self.form.results, outputs, strict=True):
-            term = self._value(value)
+            term = self.value(value)
             if vector:
                 shader.line(f"{vector}[{self.lane}] = {term.text};")
                 continue
@@ -417,16 +302,6 @@ class _Map:
             shader.line(f"if ({at} < {self.points}) {place} = {word};")
 
 
-def _dims(op: Operation) -> tuple[int, ...]:
-    """The axes along which the coordinate says what a movement op reads."""
-    if isinstance(op, ConcatOp | IndexingOp):
-        return (int_value(op.dim),)
-    assert isinstance(op, WriteOp)
-    axis = int_value(op.axis) if isinstance(op, WriteAtOp) else -1
-    ends = zip(tensor_type(op.source).get_shape(), tensor_type(op.input).get_shape(), strict=True)
-    return tuple(d for d, (width, extent) in enumerate(ends) if d == axis or width != extent)
-
-
 def _marker(shape: Sequence[int], dim: int) -> Layout:
-    """A layout that only says which axis `dim` is."""
+    """Returns a layout that only says which axis `dim` is."""
     return Layout(tuple(shape), tuple(int(a == dim) for a in range(len(shape))), 0)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -76,10 +76,10 @@ class Builder:
 
     rows: Rows | None = None
 
-    def __init__(self, writer: FunctionWriter, values: dict[SSAValue, Ref], rules: Rules):
+    def __init__(self, writer: FunctionWriter, values: dict[SSAValue, Ref], rule_of: RuleOf):
         self.writer = writer
         self.values = values
-        self.rules = rules
+        self.rule_of = rule_of
         self.steps: list[Step] = []
         self._wide: dict[Ref, Ref] = {}
         self._hint: str | None = None
@@ -94,7 +94,7 @@ class Builder:
 
     def add(self, op: Operation) -> None:
         """One op. Raises `LoweringError` for an op that this target does not know."""
-        rule = self.rules.get(type(op))
+        rule = self.rule_of(op)
         self._hint = op.results[0].name_hint if op.results else None
         if rule is not None:
             results = rule(self, op, [self.operand(operand) for operand in op.operands])
@@ -218,8 +218,8 @@ def _weight(builder: Builder, op: WeightOp, operands: Sequence[Ref]) -> Ref:
 
 Rule = Callable[[Builder, Any, Sequence[Ref]], Ref | list[Ref]]
 
-Rules = Mapping[type[Operation], Rule]
-"""How each op that computes something becomes steps."""
+RuleOf = Callable[[Operation], Rule | None]
+"""Finds how an op that computes something becomes steps."""
 
 RULES: dict[type[Operation], Rule] = {ConstOp: _constant, IotaOp: _iota, WeightOp: _weight}
 """The rules of leaves."""

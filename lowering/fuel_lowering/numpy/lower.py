@@ -17,7 +17,7 @@ from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_lowering.names import printable
 from fuel_lowering.numpy.builder import Builder, Rows
-from fuel_lowering.numpy.emit import rules
+from fuel_lowering.numpy.emit import rule_of
 from fuel_lowering.numpy.phases import write_phases, write_rows
 from fuel_lowering.numpy.rows import RowBuilder, rows_of
 from fuel_lowering.numpy.run import NumpyRun
@@ -52,7 +52,7 @@ class _Run:
     def lower(self) -> NumpyRun:
         block, writer = self.run.body.block, self.writer
         arguments = [self._argument(argument) for argument in block.args]
-        leaves = Builder(writer, self.values, rules())
+        leaves = Builder(writer, self.values, rule_of)
         for op in block.ops:
             if op.has_trait(Leaf):
                 leaves.add(op)
@@ -190,8 +190,8 @@ def _shape_of_product(kernel: KernelOp) -> tuple[int, ...] | None:
 def _builder(kernel: KernelOp, writer: FunctionWriter, values: dict[SSAValue, Ref]) -> Builder:
     rows = rows_of(kernel.body.block) if kernel.kind.data == "reduction" else None
     if rows is None or not rows.are_long:
-        return Builder(writer, values, rules())
-    return RowBuilder(writer, values, rules(), rows)
+        return Builder(writer, values, rule_of)
+    return RowBuilder(writer, values, rule_of, rows)
 
 
 def _copies_apart(

@@ -21,7 +21,7 @@ from fuel_dialect.numbers import int_value
 from fuel_dialect.ops import normalization, reduction
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import AlongAxesOp, Leaf
-from fuel_lowering.numpy.builder import Builder, Rows, Rule, Rules
+from fuel_lowering.numpy.builder import Builder, Rows, Rule, RuleOf
 from fuel_lowering.numpy.steps import COPY, Recipe
 from fuel_lowering.numpy.values import Ref, is_view, whole
 from fuel_lowering.numpy.writer import FunctionWriter
@@ -45,9 +45,9 @@ class RowBuilder(Builder):
     """A builder of the steps of a reduction kernel."""
 
     def __init__(
-        self, writer: FunctionWriter, values: dict[SSAValue, Ref], rules: Rules, rows: Rows
+        self, writer: FunctionWriter, values: dict[SSAValue, Ref], rule_of: RuleOf, rows: Rows
     ):
-        super().__init__(writer, values, rules)
+        super().__init__(writer, values, rule_of)
         self.rows = self._rows = rows
         self._computed: set[SSAValue] = set()
 

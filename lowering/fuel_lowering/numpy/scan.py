@@ -19,7 +19,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.control import ScanOp
 from fuel_dialect.tensors import tensor_type
-from fuel_lowering.numpy.builder import Builder, Rule, Rules
+from fuel_lowering.numpy.builder import Builder, Rule, RuleOf
 from fuel_lowering.numpy.steps import (
     Place,
     Recipe,
@@ -44,7 +44,7 @@ class ScanStep(Step):
 
     op: ScanOp = field(kw_only=True)
     outputs: list[Ref] = field(kw_only=True)
-    rules: Rules = field(kw_only=True)
+    rule_of: RuleOf = field(kw_only=True)
 
     @property
     def results(self) -> Sequence[Ref]:
@@ -58,7 +58,9 @@ def _scan(b: Builder, op: ScanOp, xs: Sequence[Ref]) -> list[Ref]:
     outputs = [computed_like(tensor_type(r), r.name_hint) for r in op.outputs]
     operands = tuple(map(whole, xs))
     if outputs:
-        b.steps.append(ScanStep(LOOP, operands, outputs[0], op=op, outputs=outputs, rules=b.rules))
+        b.steps.append(
+            ScanStep(LOOP, operands, outputs[0], op=op, outputs=outputs, rule_of=b.rule_of)
+        )
     return outputs
 
 
@@ -105,7 +107,7 @@ class _Loop:
             if result in self.straight.read:
                 self.straight.place_of(result).make(writer, result.shape, result.dtype)
         self._bind()
-        builder = Builder(writer, self.values, self.step.rules)
+        builder = Builder(writer, self.values, self.step.rule_of)
         yielded = builder.add_block(self.op.body.block)
         before, body = self._split(needed(builder.steps, self._wanted(yielded)))
         self.body = body

@@ -40,18 +40,18 @@ __all__ = [
     "erf",
     "erf64",
     "erfc64",
-    "gather",
     "masked_fill",
+    "place",
+    "place_in_ring",
     "quiet_context",
     "quotient",
     "remainder",
     "remainder_of_integers",
     "saturate",
+    "take_along",
     "truncating_divide",
     "view",
     "where",
-    "write",
-    "write_in_ring",
 ]
 
 FEW = 2048
@@ -142,10 +142,17 @@ def saturate(x: Array, out: Array, t: Array, mask: Array) -> None:
     np.copyto(out, 0, where=mask)
 
 
-def gather(x: Array, indices: Array, dim: int, out: Array) -> None:
-    """`out[p] = x[p with coordinate dim replaced by indices[p]]`, the indices being in range."""
-    window = tuple(slice(None if d == dim else n) for d, n in enumerate(indices.shape))
-    np.copyto(out, np.take_along_axis(x[window], indices.astype(np.intp), axis=dim))
+def take_along(x: Array, indices: Array, axis: int, out: Array, fill: Array | None = None) -> None:
+    """
+    Fills `out` with the elements of x that indices, spread over its axes, pick along one axis.
+
+    An index out of range picks the nearest element, or `fill` where that is given.
+    """
+    inside = indices.clip(0, x.shape[axis] - 1).astype(np.intp)
+    np.copyto(out, np.take_along_axis(x, inside, axis=axis))
+    if fill is not None:
+        outside = (indices < 0) | (indices >= x.shape[axis])
+        np.copyto(out, fill, where=outside)
 
 
 class BeforeWrites:
@@ -169,22 +176,20 @@ def check_position(op: str, position: Array, width: int, extent: int) -> None:
         raise IndexOutOfRange(f"{op}: {width} at {at} is out of range for extent {extent}")
 
 
-def write(x: Array, source: Array, starts: Sequence[int | Array], out: Array) -> None:
-    """`x` with `source` at `starts`. Nothing but the source moves if `out` is `x`."""
-    if out is not x:
-        np.copyto(out, x)
+def place(source: Array, starts: Sequence[int | Array], out: Array) -> None:
+    """Writes `source` into `out`, from `starts` on."""
     places = zip(map(int, starts), source.shape, strict=True)
     out[tuple(slice(start, start + width) for start, width in places)] = source
 
 
-def write_in_ring(
-    x: Array, source: Array, starts: Sequence[int | Array], axis: int, modulus: int, out: Array
+def place_in_ring(
+    source: Array, starts: Sequence[int | Array], axis: int, modulus: int, out: Array
 ) -> None:
-    """`write`, where the element after `modulus - 1` along `axis` is element 0."""
+    """`place`, where the element after `modulus - 1` along `axis` is element 0."""
     at = int(starts[axis]) % modulus
     first = min(source.shape[axis], modulus - at)
     lead = (slice(None),) * axis
     starts = [*starts[:axis], at, *starts[axis + 1 :]]
-    write(x, source[(*lead, slice(None, first))], starts, out)
+    place(source[(*lead, slice(None, first))], starts, out)
     starts[axis] = 0
-    write(out, source[(*lead, slice(first, None))], starts, out)
+    place(source[(*lead, slice(first, None))], starts, out)

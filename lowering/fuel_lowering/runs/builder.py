@@ -10,11 +10,11 @@ from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
+from fuel_dialect.movement import checks_indices
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.targets.limits import MOST_LAUNCHES
 from fuel_dialect.tensors import tensor_type
-from fuel_dialect.traits import ChecksIndices
 from fuel_lowering.kernels.build import form_of
 from fuel_lowering.runs.copies import copy_kernel
 from fuel_lowering.runs.emitter import CHECK, OFFSET, Emitted, EmittedLaunch, Emitter
@@ -170,7 +170,7 @@ class RunBuilder:
     def _checked(self, kernel: KernelOp) -> int:
         """The number of a kernel's first op with indices."""
         first = len(self.checks) + 1
-        checked = [op for op in kernel.body.block.ops if op.has_trait(ChecksIndices)]
+        checked = [op for op in kernel.body.block.ops if checks_indices(op)]
         self.checks += [op.name.removeprefix("fuel.") for op in checked]
         return first
 

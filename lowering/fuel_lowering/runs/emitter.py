@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fuel_lowering.kernels.form import Form
-from fuel_lowering.kernels.map import PatchForm
+from fuel_lowering.kernels.map import InPlaceForm
 from fuel_lowering.runs.launches import DeviceKernel
 
 CHECK = "check"
@@ -55,6 +55,6 @@ class Emitter(Protocol):
         """The kernels of a form. Raises `LoweringError` for one that the target cannot run."""
         ...
 
-    def patches(self, form: PatchForm) -> bool:
-        """Whether the target can write elements of the form's result and leave those between."""
+    def writes_in_place(self, form: InPlaceForm) -> bool:
+        """Returns True if the target can write some elements of a result and leave the others."""
         ...

@@ -10,7 +10,7 @@ from xdsl.ir import Block, SSAValue
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.traits import Leaf
-from fuel_lowering.kernels.map import patch_form
+from fuel_lowering.kernels.map import in_place_form
 from fuel_lowering.kernels.scan import scan_of
 from fuel_lowering.runs.builder import RunBuilder
 from fuel_lowering.runs.emitter import Emitted, Emitter
@@ -91,15 +91,15 @@ class _Lowering:
             Steps(self.builder, kernel, scan).lower()
             return
         places = [self.builder.places[v] for v in (*kernel.inputs, *kernel.outputs)]
-        self.builder.launch(kernel, places, self._patch(kernel) or self.builder.emit(kernel))
+        self.builder.launch(kernel, places, self._in_place(kernel) or self.builder.emit(kernel))
 
-    def _patch(self, kernel: KernelOp) -> Emitted | None:
-        """The code of a write that touches what is written alone, if its result allows that."""
+    def _in_place(self, kernel: KernelOp) -> Emitted | None:
+        """Returns the code of a write that touches what it writes alone, if its result allows."""
         if len(kernel.outputs) != 1 or not self._lies_on_operand(kernel.outputs[0]):
             return None
-        form = patch_form(kernel, kernel.label.data)
+        form = in_place_form(kernel, kernel.label.data)
         emitter = self.builder.emitter
-        return emitter.emit(form) if form and emitter.patches(form) else None
+        return emitter.emit(form) if form and emitter.writes_in_place(form) else None
 
     def _lies_on_operand(self, result: SSAValue) -> bool:
         """Whether a result has the very memory of the operand that it takes over."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from fuel_dialect.errors import LoweringError
 from fuel_lowering.kernels.form import Form
-from fuel_lowering.kernels.map import MapForm, PatchForm
+from fuel_lowering.kernels.map import InPlaceForm, MapForm
 from fuel_lowering.kernels.matmul import MatmulForm
 from fuel_lowering.kernels.rows import RowForm
 from fuel_lowering.kernels.scan import ScanForm
 from fuel_lowering.runs.emitter import Emitted
-from fuel_lowering.triton.map import emit_map
+from fuel_lowering.triton.map import emit_in_place, emit_map
 from fuel_lowering.triton.matmul import emit_matmul
 from fuel_lowering.triton.rows import emit_rows
 from fuel_lowering.triton.scan import emit_scan
@@ -22,7 +22,7 @@ from fuel_lowering.triton.source import POINTEES
 
 WRITERS: dict[type[Form], Callable[[Any], Emitted]] = {
     MapForm: emit_map,
-    PatchForm: emit_map,
+    InPlaceForm: emit_in_place,
     RowForm: emit_rows,
     MatmulForm: emit_matmul,
     ScanForm: emit_scan,
@@ -36,8 +36,8 @@ class TritonEmitter:
 
     target: str = "triton"
 
-    def patches(self, form: PatchForm) -> bool:
-        """Every element of memory can be written alone."""
+    def writes_in_place(self, form: InPlaceForm) -> bool:
+        """Returns True: every element of memory can be written alone."""
         return True
 
     def emit(self, form: Form) -> Emitted:

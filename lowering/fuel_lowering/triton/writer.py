@@ -185,12 +185,12 @@ class KernelWriter(abc.ABC):
             return address(short, [axis.index])
         texts = coordinates(axis.index, extents, "//")
         needed = [
-            self._coordinate(t) if s else "" for t, s in zip(texts, short.strides, strict=True)
+            self.named_once(t) if s else "" for t, s in zip(texts, short.strides, strict=True)
         ]
         return address(short, needed)
 
-    def _coordinate(self, text: str) -> str:
-        """A name for a coordinate, the same where it is wanted again."""
+    def named_once(self, text: str) -> str:
+        """Returns a name for a coordinate, the same where it is wanted again."""
         if text not in self.places:
             self.places[text] = self.let("at", text)
         return self.places[text]

@@ -16,6 +16,7 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.layout import Layout
+from fuel_dialect.movement import MovementOp
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
@@ -25,7 +26,6 @@ from fuel_dialect.traits import (
     Elementwise,
     FreeWhenContiguous,
     Leaf,
-    Movement,
     RowWise,
     Transfer,
     ViewOp,
@@ -342,7 +342,7 @@ def _kind(op: FuelOp) -> str:
         return "scan"
     if isinstance(op, AlongAxesOp):
         return "reduction"
-    return "movement" if op.has_trait(Movement) else "library"
+    return "movement" if isinstance(op, MovementOp) else "library"
 
 
 def kernel_properties(

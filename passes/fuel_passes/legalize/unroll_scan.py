@@ -15,6 +15,7 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.movement import checks_indices
 from fuel_dialect.numbers import integer
 from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.comparison import EqOp
@@ -29,7 +30,7 @@ from fuel_dialect.ops.shape import (
     UnsqueezeOp,
 )
 from fuel_dialect.tensors import same_shape, tensor, tensor_type
-from fuel_dialect.traits import ChecksIndices, Leaf
+from fuel_dialect.traits import Leaf
 from fuel_passes.diagnostics import fail
 
 
@@ -91,7 +92,7 @@ def _check_until(op: ScanOp) -> None:
                 f"{dtype} cannot be selected; it is possible for {', '.join(dtypes.ORDERED)}",
             )
     for inner in op.body.walk():
-        if inner.has_trait(ChecksIndices):
+        if checks_indices(inner):
             name = inner.name.removeprefix("fuel.")
             fail(
                 op,
