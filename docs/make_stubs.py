@@ -63,8 +63,23 @@ STUBS = {
     "numpy_methods": (NUMPY_METHODS, numpy_methods.NumpyMethods),
 }
 
+WIDTH = 100
+"""The columns of a line."""
+
 OBJECT = ("__eq__", "__ne__")
 """Methods that `object` has with other types."""
+
+
+def declaration(name: str, signature: str, end: str) -> str:
+    """Return the first line of a method, or lines where one would be too long."""
+    line = f"    def {name}{signature}:{end}"
+    if len(line.partition("  #")[0]) <= WIDTH:
+        return line
+    inside, result = signature.removeprefix("(").rsplit(") -> ", 1)
+    inner = f"        {inside}"
+    if len(inner) > WIDTH:
+        inner = "\n".join(f"        {part}," for part in inside.split(", "))
+    return f"    def {name}(\n{inner}\n    ) -> {result}:{end}"
 
 
 def methods(owner: type) -> Iterator[str]:
@@ -75,7 +90,7 @@ def methods(owner: type) -> Iterator[str]:
         signature = str(inspect.signature(method)).replace("'", "")
         ignore = "  # pyright: ignore[reportIncompatibleMethodOverride]" if name in OBJECT else ""
         body = "" if method.__doc__ else " ..."
-        yield f"    def {name}{signature}:{body}{ignore}"
+        yield declaration(name, signature, f"{body}{ignore}")
         if method.__doc__:
             lines = method.__doc__.splitlines()
             alone = len(lines) == 1

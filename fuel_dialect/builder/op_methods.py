@@ -168,21 +168,21 @@ WHOLE = Family("The result has rank 0.", {})
 ALONG_DIM = Family("The dim is counted from the start.", {"dim": "SupportsIndex"}, ("dim",))
 TO_SHAPE = Family("The shape broadcasts to that of this tensor.", {"dims": "Any"})
 NORM = Family("x is this tensor.", {"eps": "float"}, ("eps",))
-DIM_AND_INDICES = {"dim": "SupportsIndex", "indices": "Handle"}
+DIM_AND_INDICES = {"dim": "SupportsIndex", "indices": "GraphValue"}
 INTO = "The destination is this tensor."
 PART = "`ranges` has the part as (start, end) for each dim."
 INDEXED = Family("x is this tensor; the dim is counted from the start.", DIM_AND_INDICES, ("dim",))
-WRITTEN = Family(f"{INTO} {PART}", {"source": "Handle", "ranges": "Ranges"}, ("starts",))
+WRITTEN = Family(f"{INTO} {PART}", {"source": "GraphValue", "ranges": "Ranges"}, ("starts",))
 WRITTEN_AT = Family(
     f"{INTO} {PART} The range of the axis begins at 0; the position is added to it.",
-    {"source": "Handle", "position": "Handle", "axis": "SupportsIndex", "ranges": "Ranges"},
+    {"source": "GraphValue", "position": "GraphValue", "axis": "SupportsIndex", "ranges": "Ranges"},
     ("starts", "axis"),
 )
 WRITTEN_IN_RING = Family(
     WRITTEN_AT.note,
     {
-        "source": "Handle",
-        "position": "Handle",
+        "source": "GraphValue",
+        "position": "GraphValue",
         "axis": "SupportsIndex",
         "modulus": "SupportsIndex",
         "ranges": "Ranges",

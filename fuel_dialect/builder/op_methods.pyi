@@ -386,21 +386,21 @@ class OpMethods(GraphValue):
         `ShapeError` over no elements.
         """
 
-    def index_select(self, dim: SupportsIndex, indices: Handle) -> Self:
+    def index_select(self, dim: SupportsIndex, indices: GraphValue) -> Self:
         """
         out[.., i, ..] = x[.., indices[i], ..] along `dim`; the indices have rank 1.
 
         x is this tensor; the dim is counted from the start.
         """
 
-    def gather(self, dim: SupportsIndex, indices: Handle) -> Self:
+    def gather(self, dim: SupportsIndex, indices: GraphValue) -> Self:
         """
         out[p] = x[p with coordinate `dim` replaced by indices[p]]; the result has indices' shape.
 
         x is this tensor; the dim is counted from the start.
         """
 
-    def write_slice(self, source: Handle, ranges: Ranges) -> Self:
+    def write_slice(self, source: GraphValue, ranges: Ranges) -> Self:
         """
         The source at `starts`, which are known when the program is built.
 
@@ -408,12 +408,12 @@ class OpMethods(GraphValue):
         """
 
     def write_slice_doff(
-        self, source: Handle, position: Handle, axis: SupportsIndex, ranges: Ranges
+        self, source: GraphValue, position: GraphValue, axis: SupportsIndex, ranges: Ranges
     ) -> Self:
         """
         The source at a position along `axis`, a ui32 or an i64.
 
-        A source that would reach beyond the destination raises `IndexOutOfRange` when it is written.
+        A source that would reach beyond the destination raises `IndexOutOfRange` in the run.
 
         The destination is this tensor. `ranges` has the part as (start, end) for each dim. The
         range of the axis begins at 0; the position is added to it.
@@ -421,8 +421,8 @@ class OpMethods(GraphValue):
 
     def write_slice_rotating(
         self,
-        source: Handle,
-        position: Handle,
+        source: GraphValue,
+        position: GraphValue,
         axis: SupportsIndex,
         modulus: SupportsIndex,
         ranges: Ranges,

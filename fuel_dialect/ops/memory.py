@@ -262,7 +262,7 @@ class WriteSliceDoffOp(WriteAtOp):
     """
     The source at a position along `axis`, a ui32 or an i64.
 
-    A source that would reach beyond the destination raises `IndexOutOfRange` when it is written.
+    A source that would reach beyond the destination raises `IndexOutOfRange` in the run.
     """
 
     name = "fuel.write_slice_doff"

@@ -20,7 +20,7 @@ from fuel_dialect.dtypes import DType
 from fuel_dialect.ops import elementwise as ops
 from fuel_dialect.reference.precision import scalar
 from fuel_dialect.tensors import tensor_type
-from fuel_lowering.numpy.builder import Builder, Rule, Rules, is_narrow
+from fuel_lowering.numpy.builder import Builder, Rule, is_narrow
 from fuel_lowering.numpy.steps import Recipe, Temp
 from fuel_lowering.numpy.values import Ref
 from fuel_lowering.scalars.table import DEFINITIONS
@@ -295,5 +295,7 @@ sign 0.4 for 2.0, a cast of f32 to bf16 0.9 for 1.4. Casts of f64 to bf16 need i
 no ufunc; `convert` has them.
 """
 
-RULES: Rules = {op: rule_of(definition) for op, definition in {**DEFINITIONS, **OVERRIDES}.items()}
+RULES: Mapping[type[Operation], Rule] = {
+    op: rule_of(definition) for op, definition in {**DEFINITIONS, **OVERRIDES}.items()
+}
 """The rule of each elementwise op."""
