@@ -33,6 +33,7 @@ PASSES = {
     "fuel-pin-ops": ("fuel_passes.forming.pin_ops", "PinOpsPass"),
     "fuel-form-kernels": ("fuel_passes.forming.form_kernels", "FormKernelsPass"),
     "fuel-pin-kernels": ("fuel_passes.forming.pin_kernels", "PinKernelsPass"),
+    "fuel-prepare-weights": ("fuel_passes.forming.prepare_weights", "PrepareWeightsPass"),
     "fuel-fork-variants": ("fuel_passes.forking.fork_variants", "ForkVariantsPass"),
     "fuel-find-paths": ("fuel_passes.forking.find_paths", "FindPathsPass"),
     "fuel-plan": ("fuel_passes.planning.plan", "PlanPass"),

@@ -21,6 +21,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ArgumentError, DecisionError, FuelError
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp, ScanYieldOp, YieldOp
+from fuel_dialect.prepared import bind_prepared
 from fuel_dialect.reference import control
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.reference.table import apply
@@ -49,14 +50,25 @@ def evaluate(
     The results of a function of a module.
 
     `arms` maps decisions, by path, to the arm to take: `{"d0": 1, "d3/1/d0": 2}`; 0 where absent.
-    Raises `ArgumentError`, `WeightError`, `DecisionError` or `IndexOutOfRange`.
+    Raises `ArgumentError`, `WeightError`, `DecisionError`, `ProgramError` or `IndexOutOfRange`.
     """
     function = _function(module, entry)
     block = function.body.block
     if len(args) != len(block.args):
         raise ArgumentError(f"{entry}: takes {len(block.args)} arguments, got {len(args)}")
     arrays = [_argument(i, a, b) for i, (a, b) in enumerate(zip(args, block.args, strict=True))]
-    return tuple(evaluate_block(block, arrays, Environment(weights, arms)))
+    return tuple(_results(function, arrays, weights, arms))
+
+
+def _results(
+    function: FuncOp,
+    arguments: Sequence[Array],
+    weights: Mapping[str, Array],
+    arms: Mapping[str, int] = NOTHING,
+) -> list[Array]:
+    """Returns the results of a function; what its weights are prepared by runs before it."""
+    bound = bind_prepared(function, weights, lambda source, given: _results(source, (), given))
+    return evaluate_block(function.body.block, arguments, Environment(bound, arms))
 
 
 def _function(module: ModuleOp, entry: str) -> FuncOp:

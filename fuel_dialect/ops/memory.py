@@ -7,7 +7,13 @@ import abc
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -36,8 +42,14 @@ from fuel_dialect.ops.base import (
     require_dim,
     require_equal_dtypes,
 )
+<<<<<<< HEAD
 from fuel_dialect.tensors import AnyTensor, tensor_type
 from fuel_dialect.traits import MayReuse, Transfer
+=======
+from fuel_dialect.prepared import KEY, SOURCE, PreparedFrom
+from fuel_dialect.tensors import AnyTensor
+from fuel_dialect.traits import ChecksIndices, MayReuse, Movement, Transfer
+>>>>>>> 7913949 (prepare-weights: compute what weights alone decide once, when they are bound)
 
 
 @irdl_op_definition
@@ -45,16 +57,24 @@ class WeightOp(LeafOp):
     """
     A named tensor bound from a safetensors or npz file, or from arrays, when compiled.
 
-    `%w = fuel.weight "mlp.w1" : tensor<16x4xf32>`.
+    `%w = fuel.weight "mlp.w1" : tensor<16x4xf32>`. A prepared weight is the result of that name
+    (`fuel.name`) of a function without arguments, which runs once, when weights are bound:
+    `%c = fuel.weight "c" of @main.weights : tensor<16x4xf32>`.
     """
 
     name = "fuel.weight"
 
     key = prop_def(StringAttr)
+    source = opt_prop_def(SymbolRefAttr)
+
+    traits = traits_def(PreparedFrom())
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_attribute(self.key)
+        if self.source is not None:
+            printer.print_string(" of ")
+            printer.print_attribute(self.source)
         placement = {} if self.placement is None else {"placement": self.placement}
         printer.print_op_attributes({**self.attributes, **placement})
         printer.print_string(" : ")
@@ -63,13 +83,15 @@ class WeightOp(LeafOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         key = StringAttr(parse_text(parser, " for the name of the weight"))
+        properties: dict[str, Attribute] = {KEY: key}
+        if parser.parse_optional_keyword("of"):
+            properties[SOURCE] = SymbolRefAttr(parser.parse_symbol_name())
         attributes = parser.parse_optional_attr_dict()
-        placement = attributes.pop("placement", None)
+        if (placement := attributes.pop("placement", None)) is not None:
+            properties["placement"] = placement
         parser.parse_punctuation(":")
         return cls.create(
-            result_types=[parser.parse_type()],
-            properties={"key": key, **({} if placement is None else {"placement": placement})},
-            attributes=attributes,
+            result_types=[parser.parse_type()], properties=properties, attributes=attributes
         )
 
     @classmethod

@@ -35,6 +35,10 @@ HELP: Mapping[str, tuple[str, str]] = {
     "measurements": ("FILE", "a .json file of times that replace prices of the model"),
     "reach": ("R", "other devices become arms that take at most R times as long"),
     "refuge": ("F", "and those that are roomier where work fills more than F of a device"),
+    "prepare_bytes": (
+        "N",
+        "what weights alone decide is computed once if it takes N bytes at most; 0: in each call",
+    ),
     "plugins": ("", "leave out the passes and patterns of other packages"),
 }
 """For each option what stands for its value in a usage line, and what it does, said of the flag."""

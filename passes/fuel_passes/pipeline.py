@@ -26,6 +26,7 @@ from fuel_passes.forking.plugins import Step
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.forming.pin_kernels import PinKernelsPass
 from fuel_passes.forming.pin_ops import PinOpsPass
+from fuel_passes.forming.prepare_weights import PrepareWeightsPass
 from fuel_passes.legalize.decompose import DecomposePass
 from fuel_passes.legalize.promote_dtypes import PromoteDtypesPass
 from fuel_passes.legalize.recognize import RecognizePass
@@ -59,6 +60,7 @@ class OptimizePass(ModulePass):
     `place="NAME=DEVICE"`, pins separated by commas: see `fuel-pin-ops`.
     `deterministic=true`, `max-ulps=N` and `measurements="FILE.json"`: see `fuel-plan`.
     `reach=R` and `refuge=F`: which other devices become arms; see `fuel-fork-placements`.
+    `prepare-bytes=N`: the `bytes` of `fuel-prepare-weights`; 0 prepares nothing.
     `plugins=false` leaves out the passes and patterns of other packages; ops and kernels of
     theirs that the program uses are used.
     """
@@ -76,6 +78,7 @@ class OptimizePass(ModulePass):
     measurements: str | MeasurementSource | None = None
     reach: int | float = 4.0
     refuge: int | float = 0.8
+    prepare_bytes: int | None = None
     plugins: bool = True
 
     def passes(self) -> tuple[ModulePass, ...]:
@@ -101,6 +104,7 @@ class OptimizePass(ModulePass):
             SimplifyAfter(DecomposePass(topology=topology)),
             FormKernelsPass(),
             PinKernelsPass(),
+            PrepareWeightsPass(self.prepare_bytes, topology),
             ForkVariantsPass(**asked),
             *self._find_paths("fuel-fork-variants"),
             PlanPass(device=self.device, **asked),

@@ -21,7 +21,7 @@ import numpy as np
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ArgumentError, ArrayFileError, OutOfMemory, WeightError
 from fuel_runtime.call.binding import as_array
-from fuel_runtime.call.host_memory import out_of_memory, wanting
+from fuel_runtime.call.host_memory import out_of_memory, physical_bytes, wanting
 from fuel_runtime.call.signature import Array, Port, describe
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, Array]:
     for name, info in members.items():
         _check_member(path, archive, name, info)
     total = sum(info.file_size for info in members.values())
-    if total > (most := _physical_bytes()):
+    if total > (most := physical_bytes()):
         raise OutOfMemory(f"cpu: {path}, {total:,} bytes of arrays; the host has {most:,}")
     found: dict[str, Array] = {}
     for name, info in members.items():
@@ -275,14 +275,6 @@ def _check_member(path: Path, archive: zipfile.ZipFile, name: str, info: zipfile
         f"{name!r} claims to be {describe(str(dtype), shape)}, {claimed:,} bytes with its "
         f"header, and has {info.file_size:,}",
     )
-
-
-def _physical_bytes() -> int:
-    """Returns what memory the host has at all."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 62
 
 
 def _save_safetensors(file: IO[bytes], arrays: Mapping[str, Array]) -> None:

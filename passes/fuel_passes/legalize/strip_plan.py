@@ -26,6 +26,7 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Container
 from fuel_passes.forking.arms import drop_arms
 from fuel_passes.forking.dropped import forget_dropped
+from fuel_passes.legalize.restore_prepared import restore_prepared
 from fuel_passes.planning.states import unplace_states
 from fuel_passes.planning.topology import PLAN
 from fuel_passes.walk import check_decisions, functions
@@ -39,7 +40,8 @@ class StripPlanPass(ModulePass):
     Runs and kernels dissolve into the ops they hold, at the place where they stand; a branch whose
     arm 0 a pass made becomes that arm; arms that passes added to a person's branch go; transfers
     marked `planned` vanish, and so do `fuel.plan`, `fuel.deterministic`,
-    `fuel.state_device` and `fuel.dropped`.
+    `fuel.state_device` and `fuel.dropped`. What prepares weights is put back to where they are
+    read.
     What a person wrote stays: branches, pins (`placement`), transfers, and the module's
     `fuel.topology`. Leaves that were cloned into runs come back as ops of their own, which cse
     merges.
@@ -56,12 +58,12 @@ class StripPlanPass(ModulePass):
         for function in functions(op):
             unplace_states(function)
             forget_dropped(function)
-        if not any(_is_planned(inner) for inner in op.walk()):
-            return
-        patterns = GreedyRewritePatternApplier(
-            [Dissolve(), TakeFirstArm(), DropPlannedArms(), DropTransfer()]
-        )
-        PatternRewriteWalker(patterns, apply_recursively=False).rewrite_module(op)
+        if any(_is_planned(inner) for inner in op.walk()):
+            patterns = GreedyRewritePatternApplier(
+                [Dissolve(), TakeFirstArm(), DropPlannedArms(), DropTransfer()]
+            )
+            PatternRewriteWalker(patterns, apply_recursively=False).rewrite_module(op)
+        restore_prepared(op)
 
 
 def _is_planned(op: Operation) -> bool:

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Turns a lack of the host's memory into an error that says what was wanted."""
+"""Says what memory the host has, and turns a lack of it into an error that says what was wanted."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fuel_dialect.errors import FuelError, OutOfMemory
+
+
+def physical_bytes() -> int:
+    """Returns the bytes of memory that the host has; a bound that is never reached if unknown."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
 
 
 def is_unexplained(error: BaseException) -> bool:

@@ -112,6 +112,17 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class PreparedReport:
+    """A tensor that was computed once, when weights were bound."""
+
+    name: str
+    type: str
+    bytes: int
+    function: str
+    """The function of the module that gives it."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything about an executable that its text form prints; counts are of what was lowered."""
 
@@ -132,6 +143,8 @@ class Report:
     """The runs of a call, in order."""
     transfers: tuple[TransferReport, ...] = ()
     """The transfers of a call, in order."""
+    prepared: tuple[PreparedReport, ...] = ()
+    """Tensors that were computed from weights once."""
     state: tuple[StateReport, ...] = ()
     """The members of a state, in order."""
     dropped: tuple[str, ...] = ()
@@ -167,6 +180,12 @@ class Report:
         )
         yield from map(_transfer_line, self.transfers)
 
+    def _prepared_lines(self) -> Iterator[str]:
+        if self.prepared:
+            total = sum(each.bytes for each in self.prepared)
+            yield f"prepared    {len(self.prepared)} once, {total:,} bytes"
+            yield from (f"  {p.name}: {p.type} by @{p.function}" for p in self.prepared)
+
     def _lines(self) -> Iterator[str]:
         yield self.signature
         yield f"devices     asked for {self.asked}, {self.threads} threads"
@@ -178,6 +197,7 @@ class Report:
         yield f"workspace   {self.workspace_bytes:,} bytes"
         yield f"weights     {len(self.weights) or 'none'}"
         yield from (f"  {weight}" for weight in self.weights)
+        yield from self._prepared_lines()
         if self.state:
             yield f"state       {_count(len(self.state), 'member', 'members')}"
             yield from map(_state_line, self.state)

@@ -52,7 +52,7 @@ def weights_of(
     ports = {
         op.key.data: Port(op.key.data, tensor_type(op.result))
         for op in module.walk()
-        if isinstance(op, WeightOp)
+        if isinstance(op, WeightOp) and op.source is None
     }
     if options.weights is not None:
         arrays = load_arrays(options.weights)

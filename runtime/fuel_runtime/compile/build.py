@@ -33,6 +33,7 @@ from fuel_runtime.call.survey import Survey, choose, survey
 from fuel_runtime.call.walk_source import write, write_live, write_walk
 from fuel_runtime.compile.executable import Code, Executable
 from fuel_runtime.compile.parts import Parts
+from fuel_runtime.compile.preparing import Preparation
 from fuel_runtime.compile.reporting import first_report
 from fuel_runtime.compile.transfer_functions import TransferFunctions
 from fuel_runtime.devices.arrays import DeviceArray
@@ -64,8 +65,12 @@ def build(
     `DeviceUnavailable`, `DecisionError` or `WeightError`.
     """
     parts = _lowered_parts(function, devices, steering, topology)
+    # What a session wishes of decisions is said of the function that a person calls.
+    preparation = Preparation.of(
+        function, weights, lambda f, given: build(module, f, devices, given, Steering(), topology)
+    )
     needed = _needed_weights(parts)
-    namespace = _namespace(parts, bind_weights(needed, weights))
+    namespace = _namespace(parts, bind_weights(needed, preparation.weights))
     transfers = TransferFunctions(parts)
     signature, route = parts.signature, parts.route
     members = _state_type(function, signature, devices)
@@ -83,7 +88,8 @@ def build(
         walk = method = write(route, signature)
     call = _executed(method, signature, entry)
     source = "\n\n".join([*(run.source.strip("\n") for run in parts.lowered.values()), walk])
-    report = replace(first_report(parts, needed, members), dropped=dropped(function))
+    report = preparation.reported(first_report(parts, needed, members))
+    report = replace(report, dropped=dropped(function))
     code = Code(source, report, parts, transfers)
     executable = _class_with(call)(module, code, members, live)
     # The generated functions and their globals hold one another: memory of devices, weights and

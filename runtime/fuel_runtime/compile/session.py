@@ -25,6 +25,7 @@ from fuel_dialect.errors import (
     WeightError,
 )
 from fuel_lowering.cores import usable_cores
+from fuel_runtime.call.host_memory import physical_bytes
 from fuel_runtime.call.live import Steering
 from fuel_runtime.call.signature import Signature
 from fuel_runtime.compile.optimizing import Planning, planned_for
@@ -73,6 +74,8 @@ class Session:
     same bits each time. `measurements`, a `.json` file or a `MeasurementSource`, replaces modelled
     prices. Another device becomes an arm of a decision if it takes at most `reach` times as long as
     the planned one, or if the work would fill more than the share `refuge` of the memory of that.
+    What follows from weights alone, such as a cast, is computed once when they are bound, where it
+    takes at most `prepare_bytes`: a quarter of the smallest memory by default, 0 for never.
     `plugins=False` leaves out the passes and patterns of other packages.
 
     Which arm of a decision runs is decided while a program runs, by what the devices say of
@@ -109,6 +112,7 @@ class Session:
         measurements: str | PathLike[str] | MeasurementSource | None = None,
         reach: float = 4.0,
         refuge: float = 0.8,
+        prepare_bytes: int | None = None,
         plugins: bool = True,
     ):
         options: dict[str, Any] = {
@@ -121,6 +125,7 @@ class Session:
             "measurements": measurements,
             "reach": reach,
             "refuge": refuge,
+            "prepare_bytes": prepare_bytes,
             "plugins": plugins,
         }
         store = MeasurementStore(cast(Any, measurements)) if is_store(measurements) else None
@@ -131,6 +136,8 @@ class Session:
         elif isinstance(measurements, PathLike):
             options["measurements"] = os.fspath(measurements)
         self._devices = _opened(devices, emulate, threads)
+        if prepare_bytes is None:
+            options["prepare_bytes"] = _room_for_prepared(self._devices)
         replayed = None if replay is None else RecordedRoute.of(replay)
         if replayed is not None and force is not None:
             raise DecisionError("session: give replay or force, not both")
@@ -285,6 +292,14 @@ class Session:
             FormRunsPass().apply(context, module)
             # A program may claim to own what it does not: `reuses` is decided here, not believed.
             ReuseBuffersPass().apply(context, module)
+
+
+def _room_for_prepared(devices: Devices) -> int:
+    """Returns the bytes that prepared weights may take, by the memory of the devices present."""
+    from fuel_passes.forming.prepare_weights import SHARE
+
+    stated = (device.total_bytes() for device in devices.present)
+    return min([physical_bytes(), *(total for total in stated if total is not None)]) // SHARE
 
 
 def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:

@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 
 from fuel_dialect.attributes import HOST, TargetAttr
 from fuel_dialect.targets.machine import Device
 from fuel_lowering.cores import usable_cores
+from fuel_runtime.call.host_memory import physical_bytes
 from fuel_runtime.probing import Probing, Seen, typical_rates
 
 
 def find(probing: Probing) -> Iterator[Seen]:
     """Yields the host."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = physical_bytes()
     device, target = Device(HOST, memory), TargetAttr.of(HOST, "numpy")
     if probing.measure is not None:
         yield Seen(device, target, probing.measure(target, usable_cores()))

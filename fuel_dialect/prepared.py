@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""
+Prepared weights: tensors that a function without arguments computes once from weights.
+
+`fuel.weight "c" of @main.weights` is the result of `@main.weights` that `fuel.name` calls `c`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+from xdsl.traits import SymbolTable, SymbolUserOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from fuel_dialect.errors import ProgramError
+from fuel_dialect.tensors import tensor_type
+
+T = TypeVar("T")
+
+NAME = "fuel.name"
+"""The attribute of an argument or result with the name that people call it by."""
+
+PREPARES = "fuel.prepares"
+"""The attribute of a function that planning made to give weights; stripping a plan takes it out."""
+
+KEY, SOURCE = "key", "source"
+"""The properties of a weight: its name, and the function that gives it if it is prepared."""
+
+
+class PreparedFrom(SymbolUserOpInterface):
+    """Checks that a prepared weight is a result of the function that it names."""
+
+    def verify(self, op: Operation) -> None:
+        if SOURCE in op.properties and symbol_table(op) is not None:
+            prepared_from(op)
+
+
+def symbol_table(op: Operation) -> Operation | None:
+    """Returns the closest ancestor that holds symbols; None for an op that is in none."""
+    parent = op.parent_op()
+    while parent is not None and not parent.has_trait(SymbolTable):
+        parent = parent.parent_op()
+    return parent
+
+
+def prepared_from(op: Operation) -> tuple[FuncOp, int]:
+    """
+    Returns the function that gives a prepared weight, and which of its results it is.
+
+    Raises `VerifyException` where there is no such function or result, or one of another type.
+    """
+    key, source = op.properties[KEY], op.properties[SOURCE]
+    what = f"weight {key} of {source}"
+    function = SymbolTable.lookup_symbol(op, source)  # pyright: ignore[reportArgumentType]
+    if not isinstance(function, FuncOp) or function.function_type.inputs or function.is_declaration:
+        raise VerifyException(f"{what}: the module has no function of that name and no arguments")
+    index = next((i for i, name in enumerate(result_names(function)) if name == key), None)
+    if index is None:
+        raise VerifyException(f"{what}: no result of the function has that {NAME}")
+    type, wanted = function.function_type.outputs.data[index], tensor_type(op.results[0])
+    if type != wanted:
+        raise VerifyException(f"{what}: the function gives {type}, not {wanted}")
+    return function, index
+
+
+def result_names(function: FuncOp) -> list[StringAttr | None]:
+    """Returns the names of the results of a function; None for one without."""
+    count = len(function.function_type.outputs)
+    if function.res_attrs is None:
+        return [None] * count
+    found = [attributes.data.get(NAME) for attributes in function.res_attrs]
+    return [name if isinstance(name, StringAttr) else None for name in found]
+
+
+def bind_prepared(
+    function: FuncOp,
+    weights: Mapping[str, T],
+    run: Callable[[FuncOp, Mapping[str, T]], Sequence[T]],
+) -> Mapping[str, T]:
+    """
+    Returns what the weights of a function are: those given, and those that `run` prepares.
+
+    `run` gives the results of a function without arguments, whose weights it binds in its turn;
+    each function runs once. Raises `ProgramError` for a key that stands for two weights, and for
+    functions that prepare each other.
+    """
+    _check_no_circle(function)
+    results: dict[FuncOp, Sequence[T]] = {}
+    bound = dict(weights)
+    for key, (source, index) in prepared_keys(function).items():
+        if source not in results:
+            results[source] = run(source, weights)
+        bound[key] = results[source][index]
+    return bound
+
+
+def _check_no_circle(function: FuncOp) -> None:
+    """Raises `ProgramError` for a function whose weights depend on its own results."""
+    pending, seen = [function], set[FuncOp]()
+    while pending:
+        for key, (source, _) in prepared_keys(pending.pop()).items():
+            if source is function:
+                raise ProgramError(f"weight {key!r} of @{source.sym_name.data} depends on itself")
+            if source not in seen:
+                seen.add(source)
+                pending.append(source)
+
+
+def prepared_keys(function: FuncOp) -> dict[str, tuple[FuncOp, int]]:
+    """
+    Maps the keys of the prepared weights of a function to the functions and results they are.
+
+    Raises `ProgramError` for a key that stands for two weights, or for none.
+    """
+    sources: dict[str, Attribute | None] = {}
+    found: dict[str, tuple[FuncOp, int]] = {}
+    for op in function.walk():
+        if KEY not in op.properties or not op.has_trait(PreparedFrom):
+            continue
+        key, source = op.properties[KEY], op.properties.get(SOURCE)
+        assert isinstance(key, StringAttr)
+        if sources.setdefault(key.data, source) != source:
+            raise ProgramError(
+                f"@{function.sym_name.data}: {key} is the name of two weights, "
+                f"{_described(source)} and {_described(sources[key.data])}; give them two names"
+            )
+        if source is None or key.data in found:
+            continue
+        try:
+            found[key.data] = prepared_from(op)
+        except VerifyException as error:
+            raise ProgramError(f"@{function.sym_name.data}: {error}") from None
+    return found
+
+
+def _described(source: Attribute | None) -> str:
+    return "one that is given" if source is None else f"one of {source}"
