@@ -42,14 +42,9 @@ from fuel_dialect.ops.base import (
     require_dim,
     require_equal_dtypes,
 )
-<<<<<<< HEAD
+from fuel_dialect.prepared import KEY, SOURCE, PreparedFrom
 from fuel_dialect.tensors import AnyTensor, tensor_type
 from fuel_dialect.traits import MayReuse, Transfer
-=======
-from fuel_dialect.prepared import KEY, SOURCE, PreparedFrom
-from fuel_dialect.tensors import AnyTensor
-from fuel_dialect.traits import ChecksIndices, MayReuse, Movement, Transfer
->>>>>>> 7913949 (prepare-weights: compute what weights alone decide once, when they are bound)
 
 
 @irdl_op_definition

@@ -22,12 +22,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.base import tensor_type
+from fuel_dialect.movement import checks_indices
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.prepared import NAME, PREPARES
 from fuel_dialect.targets.description import TargetDescription
-from fuel_dialect.traits import ChecksIndices, FreeWhenContiguous, Leaf, ViewOp
+from fuel_dialect.tensors import tensor_type
+from fuel_dialect.traits import FreeWhenContiguous, Leaf, ViewOp
 from fuel_passes.forming.form_kernels import form_kernels
 from fuel_passes.forming.outline import erase_dead
 from fuel_passes.planning.prices import kernel_ns, size_of
@@ -138,7 +139,7 @@ def _fixed(block: Block) -> dict[Operation, None]:
 
 def _may_move(op: Operation) -> bool:
     if isinstance(op, KernelOp):
-        return not any(inner.has_trait(ChecksIndices) for inner in op.walk())
+        return not any(checks_indices(inner) for inner in op.walk())
     return op.has_trait(Leaf) or _is_view(op)
 
 

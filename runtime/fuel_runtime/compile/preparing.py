@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fuel_dialect.ops.base import tensor_type
 from fuel_dialect.prepared import bind_prepared, prepared_keys
+from fuel_dialect.tensors import tensor_type
 from fuel_runtime.call.report import PreparedReport, Report
 from fuel_runtime.call.signature import Array, Port, describe
 
