@@ -27,12 +27,13 @@ from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.prepared import NAME, PREPARES
 from fuel_dialect.targets.description import TargetDescription
+from fuel_dialect.targets.machine import Topology
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import FreeWhenContiguous, Leaf, ViewOp
 from fuel_passes.forming.form_kernels import form_kernels
 from fuel_passes.forming.outline import erase_dead
 from fuel_passes.planning.prices import kernel_ns, size_of
-from fuel_passes.planning.topology import Topology, resolve, target_description
+from fuel_passes.planning.topology import resolve, target_description
 from fuel_passes.walk import branches, functions
 
 SHARE = 4
