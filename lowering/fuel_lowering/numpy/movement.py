@@ -138,6 +138,8 @@ def _taken(op: MovementOp, piece: Piece, at: Pick, out: str, value: str) -> str:
     source, index = _source(op, piece), f"{{{at.index}}}"
     if at.along == (at.axis,) and out == "{y}" and at.out_of_range != "fill":
         return f'take({source}, {index}, axis={at.axis}, out={{y}}, mode="clip")'
+    if at.out_of_range == "clamp":
+        index = f"{index}.clip(0, {_picked_extent(op, piece) - 1})"
     spread = _spread(at.along, len(piece.spans))
     fill = f", {value}" if at.out_of_range == "fill" else ""
     return f"support.take_along({source}, {index}{spread}, {at.axis}, {out}{fill})"

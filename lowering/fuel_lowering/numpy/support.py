@@ -146,10 +146,10 @@ def take_along(x: Array, indices: Array, axis: int, out: Array, fill: Array | No
     """
     Fills `out` with the elements of x that indices, spread over its axes, pick along one axis.
 
-    An index out of range picks the nearest element, or `fill` where that is given.
+    The indices are in range, but where `fill` is given: it takes the place of those outside.
     """
-    inside = indices.clip(0, x.shape[axis] - 1).astype(np.intp)
-    np.copyto(out, np.take_along_axis(x, inside, axis=axis))
+    inside = indices if fill is None else indices.clip(0, x.shape[axis] - 1)
+    np.copyto(out, np.take_along_axis(x, inside.astype(np.intp), axis=axis))
     if fill is not None:
         outside = (indices < 0) | (indices >= x.shape[axis])
         np.copyto(out, fill, where=outside)
