@@ -97,6 +97,10 @@ class ArrayFileError(FuelError, ValueError):
     """A file of arrays that is damaged, or that cannot hold what it is to hold."""
 
 
+class SaveFileError(FuelError, ValueError):
+    """A saved program cannot be used: damaged, of another version, or for another machine."""
+
+
 class ArgumentError(FuelError, ValueError):
     """The arrays of a call do not match the arguments of the function."""
 

@@ -80,18 +80,22 @@ def bind_prepared(
     function: FuncOp,
     weights: Mapping[str, T],
     run: Callable[[FuncOp, Mapping[str, T]], Sequence[T]],
+    ready: Mapping[str, T] | None = None,
 ) -> Mapping[str, T]:
     """
     Returns what the weights of a function are: those given, and those that `run` prepares.
 
     `run` gives the results of a function without arguments, whose weights it binds in its turn;
-    each function runs once. Raises `ProgramError` for a key that stands for two weights, and for
-    functions that prepare each other.
+    each function runs once. Those that are `ready` are taken from there. Raises `ProgramError` for
+    a key that stands for two weights, and for functions that prepare each other.
     """
     _check_no_circle(function)
     results: dict[FuncOp, Sequence[T]] = {}
     bound = dict(weights)
     for key, (source, index) in prepared_keys(function).items():
+        if ready is not None and key in ready:
+            bound[key] = ready[key]
+            continue
         if source not in results:
             results[source] = run(source, weights)
         bound[key] = results[source][index]

@@ -17,7 +17,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,8 +48,13 @@ def get(key: str, read: Callable[[bytes], T]) -> T | None:
     """
     Returns what `read` makes of an entry; None where there is none, or none that can be used.
 
-    An entry that `read` raises an error for is one that cannot be used.
+    An entry that `read` raises an error for is one that cannot be used. Entries that are offered
+    are looked at first.
     """
+    offered = _OFFERED.get(key)
+    if offered is not None:
+        with contextlib.suppress(Exception):
+            return _collected(key, offered, read(offered))
     path = _path(key)
     if path is None or not _is_ours(path.parent, stat.S_ISDIR):
         return None
@@ -68,11 +73,12 @@ def get(key: str, read: Callable[[bytes], T]) -> T | None:
         return _drop(path)
     with contextlib.suppress(OSError):
         os.utime(path, follow_symlinks=False)
-    return found
+    return _collected(key, data, found)
 
 
 def put(key: str, data: bytes) -> None:
     """Keeps an entry, and lets the least recently used ones go where the cache is full."""
+    _collected(key, data, None)
     path = _path(key)
     if path is None or len(data) + _HEADER_BYTES > knobs.cache_bytes():
         return
@@ -81,6 +87,39 @@ def put(key: str, data: bytes) -> None:
         if _is_ours(path.parent, stat.S_ISDIR):
             _write(path, _MAGIC + _digest(key, data) + data)
             _trim(path.parent, knobs.cache_bytes())
+
+
+_OFFERED: dict[str, bytes] = {}
+_COLLECTING: list[dict[str, bytes]] = []
+
+
+@contextlib.contextmanager
+def offering(entries: Mapping[str, bytes]) -> Iterator[None]:
+    """Lets every thread find these entries in the block, whatever is on disk."""
+    _OFFERED.update(entries)
+    try:
+        yield
+    finally:
+        for key in entries:
+            _OFFERED.pop(key, None)
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[Mapping[str, bytes]]:
+    """Gives the entries that any thread finds or keeps in the block, once it has ended."""
+    found: dict[str, bytes] = {}
+    _COLLECTING.append(found)
+    try:
+        yield found
+    finally:
+        # Equal dictionaries of two threads are told apart.
+        _COLLECTING[:] = [each for each in _COLLECTING if each is not found]
+
+
+def _collected(key: str, data: bytes, found: T) -> T:
+    for collected in tuple(_COLLECTING):
+        collected[key] = data
+    return found
 
 
 def clear() -> None:

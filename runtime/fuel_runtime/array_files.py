@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -23,6 +22,7 @@ from fuel_dialect.errors import ArgumentError, ArrayFileError, OutOfMemory, Weig
 from fuel_runtime.call.binding import as_array
 from fuel_runtime.call.host_memory import out_of_memory, physical_bytes, wanting
 from fuel_runtime.call.signature import Array, Port, describe
+from fuel_runtime.whole_files import write_whole
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -79,7 +79,7 @@ def save_arrays(path: str | PathLike[str], arrays: Mapping[str, Array]) -> None:
     ending = check_ending(path)
     check_storable(path, {name: dtypes.of(array.dtype) for name, array in arrays.items()})
     write = _FORMATS[ending][1]
-    _atomically(Path(path), lambda file: write(file, arrays))
+    write_whole(Path(path), lambda file: write(file, arrays))
 
 
 def check_ending(path: str | PathLike[str]) -> str:
@@ -137,16 +137,27 @@ def bind_weights(
 
 
 def _load_safetensors(path: Path) -> dict[str, Array]:
+    with wanting(f"{path}", path.stat().st_size):
+        return unpacked(path, path.read_bytes())
+
+
+def unpacked(path: Path, content: bytes) -> dict[str, Array]:
+    """Returns the arrays of the bytes of a safetensors file. Raises `ArrayFileError`."""
     import safetensors
 
-    with wanting(f"{path}", path.stat().st_size):
-        content = path.read_bytes()
-        try:
-            entries = safetensors.deserialize(content)
-            _check_unique(path, content)
-        except (safetensors.SafetensorError, RecursionError) as error:
-            raise _damaged(path, f"{error}") from None
-        return {name: _decoded(path, name, entry) for name, entry in entries}
+    try:
+        entries = safetensors.deserialize(content)
+        _check_unique(path, content)
+    except (safetensors.SafetensorError, RecursionError) as error:
+        raise _damaged(path, f"{error}") from None
+    return {name: _decoded(path, name, entry) for name, entry in entries}
+
+
+def packed(arrays: Mapping[str, Array]) -> bytes:
+    """Returns the bytes of a safetensors file of some arrays."""
+    from safetensors.numpy import save
+
+    return save({name: np.asarray(array, order="C") for name, array in arrays.items()})
 
 
 def _damaged(path: Path, reason: str) -> ArrayFileError:
@@ -278,9 +289,7 @@ def _check_member(path: Path, archive: zipfile.ZipFile, name: str, info: zipfile
 
 
 def _save_safetensors(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    from safetensors.numpy import save
-
-    file.write(save({name: np.asarray(array, order="C") for name, array in arrays.items()}))
+    file.write(packed(arrays))
 
 
 def _save_npz(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
@@ -289,28 +298,6 @@ def _save_npz(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
-
-
-def _atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Write a file under another name, then give it its own."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 _Load = Callable[[Path], dict[str, Array]]

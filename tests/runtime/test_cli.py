@@ -247,6 +247,15 @@ def test_decisions_without_signals_and_with_exploring(run: Run) -> None:
     assert ok(run("p.mlir", *ARGS, *keep, "--no-telemetry", "--explore", "0.5")) == usual
 
 
+def test_a_program_that_is_saved_and_run_again(run: Run, folder: Path) -> None:
+    usual = ok(run("p.mlir", *ARGS, "--save", "p.fuel"))
+    (folder / "p.mlir").unlink()
+    assert ok(run("p.fuel", "args.npz")) == usual
+    assert ok(run("p.fuel", *ARGS)) == usual
+    made_up = ok(run("p.fuel", "--random", "0"))
+    assert made_up.startswith("sum: f32[2, 3]\n")
+
+
 def test_every_option_of_a_session_has_a_flag() -> None:
     flags = {action.dest for action in parser()._actions}
     of_session = set(inspect.signature(Session.__init__).parameters) - {"self"}
@@ -392,6 +401,12 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         ("p.mlir", *ARGS, "--device", "cuda:0"),
         "device cuda:0 is not in topology 'cpu'; it has cpu/numpy",
     ),
+    "not compiled again": (
+        ("p.fuel", *ARGS, "--variants", "keep", "--entry=two"),
+        "p.fuel is compiled; it cannot be given with --variants, --entry",
+    ),
+    "no saved program": (("none.fuel", *ARGS), "none.fuel: No such file or directory"),
+    "where none is saved": (("p.mlir", *ARGS, "--save", "p.zip"), "p.zip: the name of a saved"),
     "bad share": (("p.mlir", *ARGS, "--explore", "2"), "--explore: expected a share from 0 to 1"),
     "no share": (("p.mlir", *ARGS, "--explore", "x"), "--explore: expected a share from 0 to 1"),
     "bad bytes": (

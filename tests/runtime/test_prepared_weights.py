@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -143,3 +144,28 @@ def test_weights_that_cannot_be_prepared(change: tuple[str, str], sentence: str)
         Session("cpu").compile(text, weights=w)
     with pytest.raises(ProgramError, match=sentence):
         evaluate(load_program(text), np.ones(2, np.float32), weights=w)
+
+
+def test_a_saved_program_keeps_what_was_prepared(tmp_path: Path) -> None:
+    given, x = weights(), np.random.default_rng(4).normal(size=(2, 8)).astype(np.float32)
+    session = Session("cpu")
+    executable = session.compile(CAST, weights=given)
+    (expected,) = executable(x)
+    executable.save(tmp_path / "with.fuel", weights=True)
+    executable.save(tmp_path / "without.fuel")
+    for loaded in (
+        session.load(tmp_path / "with.fuel"),
+        session.load(tmp_path / "without.fuel", weights=given),
+    ):
+        np.testing.assert_array_equal(loaded(x)[0], expected)
+        assert [each.name for each in loaded.report().prepared] == ["main.c"]
+    with pytest.raises(WeightError, match="'w': missing"):
+        session.load(tmp_path / "without.fuel")
+
+
+def test_other_weights_are_prepared_anew(tmp_path: Path) -> None:
+    x = np.ones((2, 8), np.float32)
+    session = Session("cpu")
+    session.compile(CAST, weights=weights()).save(tmp_path / "p.fuel", weights=True)
+    other = {"w": np.eye(8).astype(ml_dtypes.bfloat16)}
+    np.testing.assert_array_equal(session.load(tmp_path / "p.fuel", weights=other)(x)[0], x)

@@ -32,7 +32,7 @@ from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp
 from fuel_runtime import Session
 from fuel_runtime.cli.main import main as fuel_run
-from fuel_runtime.compile.session import find_function
+from fuel_runtime.compile.functions import find_function
 from fuel_runtime.devices.arrays import DeviceArray
 
 pytestmark = pytest.mark.needs_vulkan

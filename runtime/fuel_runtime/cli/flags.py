@@ -24,6 +24,8 @@ examples:
   fuel-run mlp.mlir --random 0                        made-up arguments, and weights if it has any
   fuel-run mlp.mlir x.npz --weights mlp.safetensors   arguments and weights from files
   fuel-run mlp.mlir x.npz --out y.safetensors         keep the results
+  fuel-run mlp.mlir --random 0 --save mlp.fuel        keep the compiled program; then
+  fuel-run mlp.fuel x.npz                             run it, without compiling
   fuel-run kv_cache.mlir --random 0 --repeat 3        three steps, on a cache that is kept
   fuel-run block.mlir --random 0 --variants keep --report --force d0=1
                                                       run the second way to compute decision d0
@@ -84,6 +86,10 @@ CALL: Mapping[str, Mapping[str, Any]] = {
         "help": "run the program as it is, such as one that xdsl-opt -p fuel-optimize wrote",
     },
     "--out": {"metavar": "FILE", "help": "write results to a .safetensors or .npz file"},
+    "--save": {
+        "metavar": "FILE.fuel",
+        "help": "write the compiled program with its weights; fuel-run FILE.fuel runs it",
+    },
     "--report": {
         "action": "store_true",
         "help": "print devices, which run is where, bytes moved, arms and why",
@@ -168,7 +174,9 @@ def parser() -> argparse.ArgumentParser:
     new.add_argument(
         "--version", action=_ShowVersion, nargs=0, help="show program's version number and exit"
     )
-    new.add_argument("file", metavar="FILE.mlir", help="the program, textual IR")
+    new.add_argument(
+        "file", metavar="FILE", help="the program: textual IR (.mlir), or what --save wrote (.fuel)"
+    )
     new.add_argument("arguments", nargs="?", metavar="ARGS", help="a .safetensors or .npz file")
     for title, flags in GROUPS.items():
         group = new.add_argument_group(title)
@@ -186,8 +194,25 @@ def check(options: argparse.Namespace) -> None:
         )
     if not options.file:
         raise UsageError("the name of the program is empty")
+    if is_saved(options.file):
+        _check_saved(options)
     if options.repeat < 1:
         raise UsageError("--repeat is how many calls there are: 1 or more")
+
+
+def is_saved(file: str) -> bool:
+    """Returns True for the name of a program that was saved."""
+    return file.endswith(".fuel")
+
+
+def _check_saved(options: argparse.Namespace) -> None:
+    """Raises `UsageError` for options of compiling, which a saved program has behind it."""
+    bounds = ("--topology", "--max-ulps", "--deterministic", "--measurements", "--no-plugins")
+    vain = [flag for flag in changed(options) if flag not in bounds]
+    vain += ["--entry"] * (options.entry != "main") + ["--results"] * bool(options.results)
+    if vain or not options.optimize:
+        named = ", ".join([*vain, *["--no-optimize"] * (not options.optimize)])
+        raise UsageError(f"{options.file} is compiled; it cannot be given with {named}")
 
 
 def session_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fuel_runtime.array_files import load_arrays
 from fuel_runtime.call.binding import bind
 from fuel_runtime.call.signature import Port, Signature, Value
 from fuel_runtime.cli.flags import UsageError
-from fuel_runtime.compile.session import find_function
+from fuel_runtime.compile.functions import find_function
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def arguments_of(
-    signature: Signature, module: ModuleOp, options: argparse.Namespace
+    signature: Signature, module: ModuleOp | None, options: argparse.Namespace
 ) -> tuple[Value, ...]:
     """Returns the arguments of the call. Raises `ArgumentError` and `UsageError`."""
     if options.random is None:
@@ -41,7 +41,7 @@ def arguments_of(
     if options.arguments is not None:
         raise UsageError("give a file of arguments or --random, not both")
     rng = np.random.default_rng([options.random, 0])
-    limits = _index_limits(module, signature)
+    limits = {} if module is None else _index_limits(module, signature)
     return tuple(_made_up(port, rng, limits.get(port.name, 2)) for port in signature.inputs)
 
 

@@ -20,7 +20,14 @@ from fuel_dialect.context import load_program
 from fuel_dialect.errors import FuelError
 from fuel_runtime.array_files import check_storable, save_arrays
 from fuel_runtime.call.signature import STATE, Signature, Value
-from fuel_runtime.cli.flags import check, compile_options, forced, parser, session_options
+from fuel_runtime.cli.flags import (
+    check,
+    compile_options,
+    forced,
+    is_saved,
+    parser,
+    session_options,
+)
 from fuel_runtime.cli.inputs import arguments_of, weights_of
 from fuel_runtime.cli.printing import (
     note_unreached,
@@ -29,7 +36,8 @@ from fuel_runtime.cli.printing import (
     state_lines,
     tell,
 )
-from fuel_runtime.compile.session import Session, find_function
+from fuel_runtime.compile.functions import find_function
+from fuel_runtime.compile.session import Session
 
 if TYPE_CHECKING:
     from fuel_runtime.call.state import State
@@ -81,13 +89,9 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     check(options)
     compiling = compile_options(options)
     session = Session(options.devices, **session_options(options))
-    module = load_program(Path(options.file))
-    signature = Signature.of(find_function(module, options.entry))
-    if options.out is not None:
-        check_storable(options.out, {port.name: port.dtype for port in signature.outputs})
-    arrays = arguments_of(signature, module, options)
-    weights, notes = weights_of(module, options)
-    executable = session.compile(module, options.entry, weights=weights, **compiling)
+    prepare = _loaded if is_saved(options.file) else _compiled
+    executable, arrays, notes = prepare(session, options, compiling)
+    signature = executable.signature
     note_unreached(executable.report(), forced(options.force))
     state = {STATE: executable.new_state()} if signature.members else {}
     if options.calibrate:
@@ -95,6 +99,8 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         notes = [*notes, f"calibrated: {timed} arms"]
     results = map(np.asarray, _last_of(options.repeat, executable, arrays, state))
     named = dict(zip((port.name for port in signature.outputs), results, strict=True))
+    if options.save is not None:
+        executable.save(options.save, weights=True)
     if options.out is not None:
         save_arrays(options.out, named)
     if options.record is not None:
@@ -102,6 +108,36 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         Path(options.record).write_text(route, encoding="utf-8")
     report = [*str(executable.report()).splitlines(), ""] if options.report else []
     return chain(notes, state_lines(signature, options.repeat), report, result_lines(named))
+
+
+Prepared = tuple["Executable", tuple[Value, ...], Sequence[str]]
+"""An executable, its arguments, and lines to print."""
+
+
+def _compiled(
+    session: Session, options: argparse.Namespace, compiling: Mapping[str, Any]
+) -> Prepared:
+    """Compiles a program of a file of IR."""
+    module = load_program(Path(options.file))
+    signature = Signature.of(find_function(module, options.entry))
+    _check_out(options, signature)
+    arrays = arguments_of(signature, module, options)
+    weights, notes = weights_of(module, options)
+    return session.compile(module, options.entry, weights=weights, **compiling), arrays, notes
+
+
+def _loaded(session: Session, options: argparse.Namespace, _: Mapping[str, Any]) -> Prepared:
+    """Loads a program that was saved."""
+    executable = session.load(options.file, weights=options.weights)
+    signature = executable.signature
+    _check_out(options, signature)
+    module = None if options.random is None else executable.module
+    return executable, arguments_of(signature, module, options), ()
+
+
+def _check_out(options: argparse.Namespace, signature: Signature) -> None:
+    if options.out is not None:
+        check_storable(options.out, {port.name: port.dtype for port in signature.outputs})
 
 
 def _last_of(

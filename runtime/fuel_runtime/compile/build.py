@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from fuel_dialect.ops.control import BranchOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.runs.functions import LoweredRun
+from fuel_lowering.runs.leaves import WeightUse
 from fuel_passes.forking.dropped import dropped
 from fuel_passes.planning.residency import argument_devices, result_devices
 from fuel_passes.planning.topology import planned_generation
@@ -31,7 +34,8 @@ from fuel_runtime.call.state import StateType
 from fuel_runtime.call.stretch import LEFT, WrittenRoute
 from fuel_runtime.call.survey import Survey, choose, survey
 from fuel_runtime.call.walk_source import write, write_live, write_walk
-from fuel_runtime.compile.executable import Code, Executable
+from fuel_runtime.compile.code import Code
+from fuel_runtime.compile.executable import Executable
 from fuel_runtime.compile.parts import Parts
 from fuel_runtime.compile.preparing import Preparation
 from fuel_runtime.compile.reporting import first_report
@@ -43,11 +47,17 @@ from fuel_runtime.picker.policy import Policy
 from fuel_runtime.picker.route_cache import Fingerprint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
     from xdsl.ir import Operation
 
+    from fuel_dialect.attributes import DeviceAttr
     from fuel_dialect.targets.machine import Topology
+    from fuel_runtime.call.report import Report
+
+NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType({})
 
 
 def build(
@@ -57,41 +67,84 @@ def build(
     weights: Mapping[str, Any],
     steering: Steering,
     topology: Topology | None = None,
+    known: Mapping[str, LoweredRun] = NOTHING_KNOWN,
+    bounds: Mapping[str, Any] = NOTHING_KNOWN,
+    ready: Mapping[str, Any] = NOTHING_KNOWN,
 ) -> Executable:
     """
     Lowers every arm of an optimised function that can run here, and generates the walk of a route.
 
-    Measured times are those of a `topology`. Raises `ProgramError`, `LoweringError`,
+    Measured times are those of a `topology`. Runs that are `known` are not lowered again. `bounds`
+    are the options that a saved program has to meet. Prepared weights that are `ready` are not
+    computed again. Raises `ProgramError`, `LoweringError`,
     `DeviceUnavailable`, `DecisionError` or `WeightError`.
     """
-    parts = _lowered_parts(function, devices, steering, topology)
-    # What a session wishes of decisions is said of the function that a person calls.
-    preparation = Preparation.of(
-        function, weights, lambda f, given: build(module, f, devices, given, Steering(), topology)
-    )
-    needed = _needed_weights(parts)
-    namespace = _namespace(parts, bind_weights(needed, preparation.weights))
+    parts = _lowered_parts(function, devices, steering, topology, known)
+
+    def prepared(source: FuncOp, given: Mapping[str, Any]) -> Executable:
+        # What a session wishes of decisions is said of the function that a person calls.
+        return build(module, source, devices, given, Steering(), topology)
+
+    preparation = Preparation.of(function, weights, prepared, ready)
+    needed = needed_weights(parts)
+    bound = bind_weights(needed, preparation.weights)
+    namespace = _namespace(parts, bound)
     transfers = TransferFunctions(parts)
-    signature, route = parts.signature, parts.route
-    members = _state_type(function, signature, devices)
-    binder = partial(bind, signature, mobile=route.mobile, takers=devices.takers)
-    entry = {"bind": binder, "begin": members.begin}
-    live = None
+    live, generation = None, planned_generation(module) or ""
     if _is_live(parts.survey, steering.policy):
-        generation = planned_generation(module) or ""
         live = _live(function, parts, transfers, namespace, steering, generation)
-        entry |= {"live": live, "telemetry": steering.telemetry, "left": LEFT}
+    members = _state_type(function, parts.signature, devices)
+    report = preparation.reported(first_report(parts, needed, members))
+    report = replace(report, dropped=dropped(function))
+    code = Code(report, parts, transfers, bound, generation, bounds)
+    return _assembled(module, code, namespace, members, live)
+
+
+def build_straight(
+    text: str,
+    parts: Parts,
+    report: Report,
+    members: Sequence[DeviceAttr],
+    weights: Mapping[str, Any],
+    generation: str,
+    bounds: Mapping[str, Any],
+) -> Executable:
+    """
+    Makes an executable of parts that have no decision, without IR; that is parsed when asked for.
+
+    `members` are the devices of the state. Raises `WeightError` and what devices raise that load.
+    """
+    devices = parts.devices
+    bound = bind_weights(needed_weights(parts), weights)
+    places = [devices.at(member) for member in members]
+    state = StateType.of(parts.signature, places, devices.takers)
+    code = Code(report, parts, TransferFunctions(parts), bound, generation, bounds)
+    return _assembled(text, code, _namespace(parts, bound), state, None)
+
+
+def _assembled(
+    module: ModuleOp | str,
+    code: Code,
+    namespace: Mapping[str, Any],
+    members: StateType,
+    live: Live | None,
+) -> Executable:
+    """Writes the method that a call runs, and returns the executable that has it."""
+    parts = code.parts
+    signature, route, takers = parts.signature, parts.route, parts.devices.takers
+    entry: dict[str, Any] = {
+        "bind": partial(bind, signature, mobile=route.mobile, takers=takers),
+        "begin": members.begin,
+    }
+    if live is not None:
+        entry |= {"live": live, "telemetry": live.telemetry, "left": LEFT}
         method = write_live(signature, route.mobile)
         walk = f"{live.written(dict(route.decisions)).source}\n\n{method}"
     else:
-        entry |= namespace | transfers.functions(route)
+        entry |= {**namespace, **code.transfers.functions(route)}
         walk = method = write(route, signature)
     call = _executed(method, signature, entry)
-    source = "\n\n".join([*(run.source.strip("\n") for run in parts.lowered.values()), walk])
-    report = preparation.reported(first_report(parts, needed, members))
-    report = replace(report, dropped=dropped(function))
-    code = Code(source, report, parts, transfers)
-    executable = _class_with(call)(module, code, members, live)
+    executable = _class_with(call)(module, code, walk, members, live)
     # The generated functions and their globals hold one another: memory of devices, weights and
     # workspaces would wait for a collection.
     ended = weakref.finalize(executable, call.__globals__.clear)
@@ -100,7 +153,11 @@ def build(
 
 
 def _lowered_parts(
-    function: FuncOp, devices: Devices, steering: Steering, topology: Topology | None
+    function: FuncOp,
+    devices: Devices,
+    steering: Steering,
+    topology: Topology | None,
+    known: Mapping[str, LoweredRun],
 ) -> Parts:
     """Lowers the runs of a function, and follows the first route."""
     signature = Signature.of(function)
@@ -110,12 +167,16 @@ def _lowered_parts(
     steering.check_replay(signature.entry, found.decisions.values())
     choices = choose(found, steering.policy)
     owners = {name: devices.serving(run.target) for run, name in found.runs.items()}
-    lowered = {name: owners[name].lower(run, name) for run, name in found.runs.items()}
+    lowered = {
+        name: known.get(name) or owners[name].lower(run, name) for run, name in found.runs.items()
+    }
     found = with_needs(found, lowered, devices.threads, topology)
     mobile = all_mobile(function, found) if _is_live(found, steering.policy) else None
     arms = {branch: pick.arm for branch, pick in choices.items()}
     route = route_of(function, found, arms, mobile)
-    return Parts(signature, devices, found, choices, lowered, owners, route)
+    leaves = {name: _leaf(op) for op, name in found.leaves.items()}
+    targets = {name: run.target for run, name in found.runs.items()}
+    return Parts(signature, devices, found, choices, lowered, targets, owners, leaves, route)
 
 
 def _is_live(found: Survey, policy: Policy) -> bool:
@@ -175,21 +236,15 @@ def _class_with(call: Callable[..., Any]) -> type[Executable]:
     return type("Executable", (Executable,), members)
 
 
-def _needed_weights(parts: Parts) -> dict[str, list[Port]]:
-    """The weights of all that was lowered, and of the function itself, by key."""
+def needed_weights(parts: Parts) -> dict[str, list[Port]]:
+    """Returns the weights of all that was lowered, and of the function itself, by key."""
     needed: dict[str, list[Port]] = {}
-
-    def need(port: Port) -> None:
+    outside = [leaf for leaf in parts.leaves.values() if isinstance(leaf, WeightUse)]
+    for use in chain(outside, *(run.weights.values() for run in parts.lowered.values())):
+        port = Port(use.key, use.type)
         known = needed.setdefault(port.name, [])
         if port not in known:
             known.append(port)
-
-    for op in parts.survey.leaves:
-        if isinstance(op, WeightOp):
-            need(Port(op.key.data, tensor_type(op.result)))
-    for run in parts.lowered.values():
-        for use in run.weights.values():
-            need(Port(use.key, use.type))
     return needed
 
 
@@ -198,17 +253,22 @@ def _namespace(parts: Parts, weights: Mapping[str, Array]) -> dict[str, Any]:
     shares: dict[Device, list[LoweredRun]] = {}
     for name, run in parts.lowered.items():
         shares.setdefault(parts.owners[name], []).append(run)
-    namespace: dict[str, Any] = {n: _leaf(op, weights) for op, n in parts.survey.leaves.items()}
+    namespace: dict[str, Any] = {
+        name: weights[leaf.key] if isinstance(leaf, WeightUse) else leaf
+        for name, leaf in parts.leaves.items()
+    }
     for device, runs in shares.items():
         namespace.update(device.load(runs, weights))
     return namespace
 
 
-def _leaf(op: Operation, weights: Mapping[str, Array]) -> Array:
-    """The value of a leaf that stands outside of runs."""
-    from fuel_dialect.interpreter.evaluate import Environment, evaluate_op
+def _leaf(op: Operation) -> Array | WeightUse:
+    """Returns the value of a leaf that stands outside of runs, or the weight that it is."""
+    from fuel_dialect.interpreter.evaluate import evaluate_op
 
-    (value,) = evaluate_op(op, [], Environment(weights))
+    if isinstance(op, WeightOp):
+        return WeightUse(op.key.data, tensor_type(op.result))
+    (value,) = evaluate_op(op, [])
     return value
 
 

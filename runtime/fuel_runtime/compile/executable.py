@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuel_dialect.context import load_program
 from fuel_dialect.errors import ArgumentError
 from fuel_runtime.call.binding import MISSING, bind
 from fuel_runtime.call.live import Live
@@ -16,28 +17,14 @@ from fuel_runtime.call.report import (
 )
 from fuel_runtime.call.signature import Signature
 from fuel_runtime.call.state import State, StateType, Use
-from fuel_runtime.compile.parts import Parts
+from fuel_runtime.compile.code import Code
 from fuel_runtime.compile.reporting import current_report
-from fuel_runtime.compile.transfer_functions import TransferFunctions
+from fuel_runtime.compile.saving import save
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from xdsl.dialects.builtin import ModuleOp
-
-
-@dataclass(frozen=True)
-class Code:
-    """Holds what was generated for a program, and what it was generated from."""
-
-    source: str
-    report: Report
-    """The report as it is before the first call."""
-    parts: Parts
-    transfers: TransferFunctions
-
-    @property
-    def signature(self) -> Signature:
-        """The inputs, outputs and state of a call."""
-        return self.parts.signature
 
 
 class Executable(abc.ABC):
@@ -58,11 +45,19 @@ class Executable(abc.ABC):
     a device fails.
     """
 
-    __slots__ = ("__weakref__", "_code", "_live", "_module", "_state_type")
+    __slots__ = ("__weakref__", "_code", "_live", "_module", "_state_type", "_walk")
 
-    def __init__(self, module: ModuleOp, code: Code, state_type: StateType, live: Live | None):
+    def __init__(
+        self,
+        module: ModuleOp | str,
+        code: Code,
+        walk: str,
+        state_type: StateType,
+        live: Live | None,
+    ):
         self._module = module
         self._code = code
+        self._walk = walk
         self._state_type = state_type
         self._live = live
 
@@ -87,6 +82,8 @@ class Executable(abc.ABC):
     @property
     def module(self) -> ModuleOp:
         """The optimised IR; changing it does not change the executable."""
+        if isinstance(self._module, str):
+            self._module = load_program(self._module)
         return self._module
 
     @property
@@ -97,7 +94,18 @@ class Executable(abc.ABC):
     @property
     def source(self) -> str:
         """The generated code: the runs of every arm, and the walk of the chosen route."""
-        return self._code.source
+        runs = (run.source.strip("\n") for run in self._code.parts.lowered.values())
+        return "\n\n".join([*runs, self._walk])
+
+    def save(self, path: str | PathLike[str], *, weights: bool = False) -> None:
+        """
+        Writes the program to a file, as a whole or not at all, for `Session.load`.
+
+        It holds the optimised IR, the generated code, and the kernels that were compiled; with
+        `weights` also the weights, which `load` is given otherwise. Raises `SaveFileError` for a
+        name that does not end in `.fuel`, and `OSError`.
+        """
+        save(Path(path), str(self._module), self._code, self._state_type, weights)
 
     def report(self) -> Report:
         """

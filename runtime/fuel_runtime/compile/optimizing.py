@@ -59,6 +59,15 @@ class Planning:
             if reason is not None:
                 raise ArgumentError(f"session: {reason}")
 
+    @property
+    def told(self) -> Topology | None:
+        """The topology that a person said; None if nobody did."""
+        if not self.is_told:
+            return None
+        from fuel_passes.planning.topology import preset
+
+        return preset(self.topology) if isinstance(self.topology, str) else self.topology
+
     def take(self, module: ModuleOp) -> None:
         """
         Check the plan of a module that is taken as it is, and say on it what it may use.

@@ -9,10 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fuel_dialect.attributes import TargetAttr
     from fuel_dialect.ops.control import BranchOp, RunOp
     from fuel_lowering.runs.functions import LoweredRun
+    from fuel_lowering.runs.leaves import WeightUse
     from fuel_runtime.call.route import Route
-    from fuel_runtime.call.signature import Signature
+    from fuel_runtime.call.signature import Array, Signature
     from fuel_runtime.call.survey import Survey
     from fuel_runtime.devices.interface import Device
     from fuel_runtime.devices.present import Devices
@@ -28,8 +30,12 @@ class Parts:
     survey: Survey
     choices: Mapping[BranchOp, Pick]
     lowered: Mapping[str, LoweredRun]
+    targets: Mapping[str, TargetAttr]
+    """The target of each run."""
     owners: Mapping[str, Device]
     """The device of each run."""
+    leaves: Mapping[str, Array | WeightUse]
+    """The leaves outside of runs by name: elements, or the weight that they are."""
     route: Route
 
     @cached_property

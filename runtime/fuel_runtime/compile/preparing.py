@@ -30,9 +30,15 @@ class Preparation:
     reports: list[Report] = field(default_factory=list[Report])
 
     @classmethod
-    def of(cls, function: FuncOp, given: Mapping[str, Any], build: Builder) -> Preparation:
+    def of(
+        cls,
+        function: FuncOp,
+        given: Mapping[str, Any],
+        build: Builder,
+        ready: Mapping[str, Any],
+    ) -> Preparation:
         """
-        Runs every function that the weights of a function are results of.
+        Runs every function that the weights of a function are results of, if these are not `ready`.
 
         Raises `ProgramError` for weights that cannot be told apart, and what compiling and running
         these functions raise.
@@ -44,7 +50,7 @@ class Preparation:
             made.reports.append(executable.report())
             return executable()
 
-        made.weights = bind_prepared(function, given, run)
+        made.weights = bind_prepared(function, given, run, ready)
         return made
 
     def reported(self, report: Report) -> Report:

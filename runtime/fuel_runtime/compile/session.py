@@ -8,10 +8,10 @@ import weakref
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import Program, load_program, make_context
@@ -20,7 +20,6 @@ from fuel_dialect.errors import (
     DecisionError,
     DTypeError,
     OutOfMemory,
-    ProgramError,
     UnknownDevice,
     WeightError,
 )
@@ -28,6 +27,7 @@ from fuel_lowering.cores import usable_cores
 from fuel_runtime.call.host_memory import physical_bytes
 from fuel_runtime.call.live import Steering
 from fuel_runtime.call.signature import Signature
+from fuel_runtime.compile.functions import find_function
 from fuel_runtime.compile.optimizing import Planning, planned_for
 from fuel_runtime.compile.placing import Place, Results, pins, place_results
 from fuel_runtime.devices.opening import Emulate, open_devices
@@ -206,9 +206,36 @@ class Session:
                 _loaded_weights(weights),
                 self._steering,
                 self._topology(module),
+                bounds=self._bounds,
             )
         except MemoryError as error:
             raise OutOfMemory(f"{entry}: not enough memory to load it: {error}") from None
+
+    def load(self, path: str | PathLike[str], *, weights: Weights = None) -> Executable:
+        """
+        Returns the executable that `Executable.save` wrote: nothing is planned or lowered again.
+
+        `weights` are given as to `compile`, where the file does not hold them. A file is as trusted
+        as a program: what it holds is executed. Raises `SaveFileError` for a file that is damaged,
+        of another version of fuel, for other hardware, or that was not compiled within `max_ulps`
+        or `deterministic` of the session; `TopologyChanged` if the session was told another
+        topology; `OSError`, and `WeightError`, `DecisionError` and `OutOfMemory` as `compile` does.
+        """
+        from fuel_runtime.compile.loading import load
+
+        return load(
+            Path(path),
+            self._devices,
+            _loaded_weights(weights),
+            self._steering,
+            self._bounds,
+            self._planning.told,
+        )
+
+    @property
+    def _bounds(self) -> Mapping[str, Any]:
+        """The options that say which kernels may be used at all."""
+        return {name: self._planning.options[name] for name in ("deterministic", "max_ulps")}
 
     def calibrate(
         self, executable: Executable, *args: Any, state: Any = None, repeats: int = 5, **named: Any
@@ -313,18 +340,6 @@ def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:
             f"session: devices is a comma-separated string such as 'cpu', not {devices!r}"
         )
     return open_devices(devices, _thread_count(threads), emulate)
-
-
-def find_function(module: ModuleOp, entry: str) -> FuncOp:
-    """The function of a name. Raises `ProgramError` that lists what there is."""
-    functions = {f.sym_name.data: f for f in module.body.ops if isinstance(f, FuncOp)}
-    function = functions.get(entry)
-    if function is None:
-        have = ", ".join(functions) or "none"
-        raise ProgramError(f"there is no function {entry!r}; the module has {have}")
-    if not function.body.blocks:
-        raise ProgramError(f"the function {entry!r} is declared only; it has no body to run")
-    return function
 
 
 def _thread_count(threads: object) -> int:

@@ -110,6 +110,13 @@ class BufferDevice:
                 loaded[kernel] = self.driver.load(kernel)
         return {run.entry: LoadedRun(self, run, loaded, shared) for run in runs}
 
+    def compile_again(self, lowered: LoweredRun) -> None:
+        """Has the kernels of a run compiled, so that `fuel_lowering.cache` comes to know them."""
+        with self.lock:
+            self.check_open()
+            for kernel in cast("DeviceRun", lowered).kernels:
+                self.driver.load(kernel)
+
     def watch(self, run: Any, recordings: Recordings) -> None:
         """Gives the recordings of a run up once it is gone, when the device is used next."""
         end = EndedRun(run, self._ended.append)
