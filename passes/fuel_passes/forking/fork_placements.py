@@ -93,8 +93,6 @@ class ForkPlacementsPass(ModulePass):
         forks = {id(s): arms for s in survey.segments() if len(arms := self._arms(s, survey)) > 1}
         if not forks:
             return
-        if not forks:
-            return
         ids = fresh_ids(function)
         leaves = [op for op in block.ops if op.has_trait(Leaf)]
         end = block.last_op
