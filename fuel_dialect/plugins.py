@@ -6,6 +6,7 @@ Finds the additions of other packages by entry point; `docs/plugins.md` shows su
 |---|---|
 | `fuel.references` | a mapping from op classes to functions of arrays, as those of `reference/` |
 | `fuel.kernels` | a mapping from op classes to the rules of an emitter; its name says of which |
+| `fuel.kinds` | the `KernelKind` of the kind of kernel of its name (`fuel_dialect.kinds`) |
 | `fuel.targets` | the `TargetDescription` of the target of its name, which names its code |
 | `fuel.patterns` | a function that makes recognition patterns (`fuel-recognize`) |
 | `fuel.pathfinders` | a `fuel_passes.forking.plugins.Pathfinder` (`fuel-find-paths`) |
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -37,13 +39,14 @@ T = TypeVar("T")
 
 REFERENCES = "fuel.references"
 KERNELS = "fuel.kernels"
+KINDS = "fuel.kinds"
 TARGETS = "fuel.targets"
 PATTERNS = "fuel.patterns"
 PATHFINDERS = "fuel.pathfinders"
 PRUNERS = "fuel.pruners"
 SELECTORS = "fuel.selectors"
 
-GROUPS = (REFERENCES, KERNELS, TARGETS, PATTERNS, PATHFINDERS, PRUNERS, SELECTORS)
+GROUPS = (REFERENCES, KERNELS, KINDS, TARGETS, PATTERNS, PATHFINDERS, PRUNERS, SELECTORS)
 
 UNIVERSE = "xdsl.universe"
 
@@ -106,6 +109,12 @@ def found(group: str) -> tuple[Plugin, ...]:
                 "uninstall one of them"
             )
     return plugins
+
+
+def named(path: str) -> Callable[..., Any]:
+    """Returns what a string `module:attribute` names. Raises `ImportError` and `AttributeError`."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 # Ops.

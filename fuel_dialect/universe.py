@@ -56,7 +56,8 @@ def _printer(target: str) -> Callable[[], Any]:
     """Returns the factory of the xDSL target that prints the runs of a target of fuel."""
 
     def load() -> Any:
-        from fuel_dialect.targets.registry import description_of, named
+        from fuel_dialect.plugins import named
+        from fuel_dialect.targets.registry import description_of
 
         description = description_of(target)
         assert description is not None

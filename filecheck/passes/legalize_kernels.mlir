@@ -22,7 +22,7 @@
 // LAUNCHED-NEXT: fuel.reduce_max_to
 // LAUNCHED-NOT:  fuel.softmax_last_dim
 // LAUNCHED:      fuel.scan_yield
-// TRITON:        fuel.kernel matmul "matmul"
+// TRITON:        fuel.kernel reduction "matmul"
 // TRITON-NEXT:   fuel.transpose
 // TRITON-NEXT:   fuel.broadcast_to
 // TRITON-NEXT:   fuel.mul

@@ -12,7 +12,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar, Self, cast
+from typing import Self, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -46,6 +46,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from fuel_dialect import kinds
 from fuel_dialect.attributes import (
     ArmAttr,
     TargetAttr,
@@ -322,7 +323,8 @@ class KernelOp(SequenceOp):
     `kind` says how they are evaluated. `pointwise`: one loop over elements. `reduction`: ops along
     one set of axes, with the elementwise ops before, between and after them, a row (the elements
     that are read together) at a time. `matmul`: a product, and elementwise ops on it. `movement`:
-    elements in other places. `scan`: a loop over steps. `library`: one call per op.
+    elements in other places. `scan`: a loop over steps. `library`: one call per op. The table of
+    `fuel_dialect.kinds` says the rest of them, and of those that other packages add.
     `label` names what the kernel computes. `target` is where the plan wants it; without one it runs
     where its pin says, else on the target of the arm around it, else on the topology's first.
     The body holds ops that compute: no transfer, no decision, no kernel or run.
@@ -330,23 +332,14 @@ class KernelOp(SequenceOp):
 
     name = "fuel.kernel"
 
-    KINDS: ClassVar[tuple[str, ...]] = (
-        "pointwise",
-        "reduction",
-        "matmul",
-        "movement",
-        "scan",
-        "library",
-    )
-
     kind = prop_def(StringAttr)
     label = prop_def(StringAttr)
     target = opt_prop_def(TargetAttr)
 
     def verify_(self) -> None:
-        if self.kind.data not in self.KINDS:
+        if self.kind.data not in kinds.names():
             raise VerifyException(
-                f"kernel: unknown kind {self.kind.data!r}; use one of {', '.join(self.KINDS)}"
+                f"kernel: unknown kind {self.kind.data!r}; use one of {', '.join(kinds.names())}"
             )
         super().verify_()
 

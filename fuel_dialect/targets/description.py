@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from xdsl.ir import Attribute
 
-from fuel_dialect import dtypes
+from fuel_dialect import dtypes, kinds
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.targets.limits import Limit, MostBuffers
 
@@ -207,6 +207,16 @@ class TargetDescription:
             if known == kind:
                 return strides
         return "any"
+
+    def makes(self, kind: str, source: KernelSource) -> bool:
+        """
+        Returns True if a source makes kernels of a kind.
+
+        The first source also makes those of the kinds of other packages that name the target.
+        """
+        if kind in source.kinds:
+            return True
+        return source == self.sources[0] and self.name in kinds.kind_named(kind).targets
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ shaders bring their own transcendental functions, since Vulkan promises little o
 
 from __future__ import annotations
 
+from fuel_dialect.kinds import GENERATED
 from fuel_dialect.targets.description import KernelSource, OpError, TargetDescription
 from fuel_dialect.targets.limits import (
     BUFFERS,
@@ -36,7 +37,7 @@ DESCRIPTION = TargetDescription(
     sources=(
         KernelSource(
             "shaders",
-            ("pointwise", "reduction", "matmul", "movement", "scan"),
+            GENERATED,
             buffers=BUFFERS,
             limits=(LARGEST_BUFFER, MOST_ELEMENTS, LONGEST_ROW, ScanSteps(MOST_LAUNCHES)),
             ulps=128,

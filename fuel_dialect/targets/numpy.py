@@ -13,6 +13,7 @@ f16 and bf16 are widened, in kernels of their own and slowly by NumPy.
 from __future__ import annotations
 
 from fuel_dialect import dtypes
+from fuel_dialect.kinds import GENERATED
 from fuel_dialect.targets.description import DtypeRates, KernelSource, TargetDescription
 
 PRODUCTS = frozenset({"matmul"})
@@ -24,7 +25,7 @@ DESCRIPTION = TargetDescription(
     sources=(
         KernelSource(
             "tiles",
-            ("pointwise", "reduction", "matmul", "movement", "scan"),
+            GENERATED,
             unstable=PRODUCTS,
         ),
         KernelSource(

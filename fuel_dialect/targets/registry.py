@@ -7,10 +7,10 @@ No other file lists targets or kinds of devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, cast
+from typing import cast
 
 from fuel_dialect import plugins
 from fuel_dialect.attributes import HOST
@@ -77,12 +77,6 @@ def default_backend(kind: str) -> str | None:
     """
     own = (description_of(name) for name in own_names())
     return next((d.name for d in own if d and d.is_default and kind in d.runs_on), None)
-
-
-def named(path: str) -> Callable[..., Any]:
-    """Returns what a string `module:attribute` names. Raises `ImportError` and `AttributeError`."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
 
 
 def shades_of(target: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ of launches.
 
 from __future__ import annotations
 
+from fuel_dialect.kinds import GENERATED
 from fuel_dialect.targets.description import DtypeRates, KernelSource, TargetDescription
 from fuel_dialect.targets.limits import MOST_LAUNCHES, ScanSteps
 
@@ -19,7 +20,7 @@ DESCRIPTION = TargetDescription(
     sources=(
         KernelSource(
             "generated",
-            ("pointwise", "reduction", "matmul", "movement", "scan"),
+            GENERATED,
             limits=(ScanSteps(MOST_LAUNCHES),),
         ),
     ),

@@ -19,13 +19,14 @@ from pathlib import Path
 
 from fuel_dialect.attributes import HOST
 from fuel_dialect.errors import FuelError
+from fuel_dialect.plugins import named
 from fuel_dialect.targets.machine import (
     PCIE_BYTES_PER_NS,
     PCIE_LATENCY_NS,
     Topology,
     both_ways,
 )
-from fuel_dialect.targets.registry import Registry, kinds, named, serving
+from fuel_dialect.targets.registry import Registry, kinds, serving
 from fuel_passes.planning.topology import preset, validated
 from fuel_passes.planning.topology_json import dump
 from fuel_runtime.devices.host.rates import host_rates

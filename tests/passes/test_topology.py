@@ -13,13 +13,12 @@ from xdsl.dialects.builtin import ModuleOp, NoneAttr, StringAttr
 from xdsl.parser import Parser
 
 from agreement import main
-from fuel_dialect import dtypes
+from fuel_dialect import dtypes, kinds
 from fuel_dialect.attributes import MAX_PRICE, TargetAttr, TopologyAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError, TopologyChanged
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets import own_names
 from fuel_dialect.targets.description import DtypeRates, Slowdown
 from fuel_dialect.targets.machine import Device, Link
@@ -98,7 +97,7 @@ def test_descriptions_are_consistent(backend: str):
     assert description is not None
     assert description.name == backend
     assert set(description.dtypes) <= set(dtypes.BY_NAME)
-    assert set(description.kinds) <= set(KernelOp.KINDS)
+    assert set(description.kinds) <= set(kinds.names())
     assert description.lacks <= {op.name.removeprefix("fuel.") for op in OPS}
     assert {name for name, _ in description.by_dtype} <= set(description.dtypes)
     for source in description.sources:

@@ -13,6 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
 from fuel_dialect.canonicalization.regions import DropOperands
+from fuel_dialect.kinds import MOVEMENT
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp, RunOp, YieldOp
 from fuel_dialect.targets.machine import Topology
@@ -138,6 +139,6 @@ def _name(op: Operation) -> object:
 def _properties(kernel: KernelOp, view: Operation) -> dict[str, Attribute]:
     """Those of a movement kernel that runs where another does."""
     assert isinstance(view, FuelOp)
-    properties = kernel_properties("movement", [view], kernel.placement)
+    properties = kernel_properties(MOVEMENT, [view], kernel.placement)
     target = kernel.properties.get("target")
     return properties if target is None else {**properties, "target": target}

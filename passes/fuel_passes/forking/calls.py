@@ -10,14 +10,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
+from fuel_dialect.kinds import LIBRARY
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.traits import FreeWhenContiguous, ViewOp
 from fuel_passes.forming.form_kernels import form_kernels, label_of
 from fuel_passes.forming.outline import Outliner, erase_dead, is_leaf, is_splat
-
-LIBRARY = "library"
-"""The kind of a kernel that is one call for each op."""
 
 
 def is_carried(op: Operation) -> bool:
@@ -47,7 +45,7 @@ def _wrap(op: FuelOp, kernel: KernelOp, clones: set[SSAValue]) -> None:
     outliner = Outliner(lambda value: value in clones or is_splat(value))
     outliner.add(op)
     properties: dict[str, Attribute] = {
-        "kind": StringAttr(LIBRARY),
+        "kind": StringAttr(LIBRARY.name),
         "label": StringAttr(label_of([op])),
     }
     if kernel.placement is not None:

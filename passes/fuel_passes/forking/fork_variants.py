@@ -20,6 +20,7 @@ from xdsl.rewriter import InsertPoint
 from fuel_dialect.attributes import ArmAttr, TargetAttr
 from fuel_dialect.canonicalization.regions import DropOperands, SinkLeaves
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.kinds import LIBRARY
 from fuel_dialect.ops.control import BranchOp, KernelOp, YieldOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.traits import (
@@ -28,7 +29,7 @@ from fuel_dialect.traits import (
     Elementwise,
     RowWise,
 )
-from fuel_passes.forking.calls import LIBRARY, copy_of_body, is_carried, wrap_calls
+from fuel_passes.forking.calls import copy_of_body, is_carried, wrap_calls
 from fuel_passes.forming.form_kernels import form_kernels
 from fuel_passes.forming.outline import erase_dead, is_leaf
 from fuel_passes.legalize.strip_plan import added_arms
@@ -191,7 +192,7 @@ def way_of(kernel: KernelOp) -> Way | None:
 
 def _calls_ns(kernel: KernelOp, target: TargetDescription) -> int:
     calls = sum(op_ns(op, target) for op in kernel.body.block.ops if op.has_trait(Elementwise))
-    return calls + written_ns(kernel, target, LIBRARY)
+    return calls + written_ns(kernel, target, LIBRARY.name)
 
 
 def _call_per_op(kernel: KernelOp) -> Block:

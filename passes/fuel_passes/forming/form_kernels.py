@@ -15,15 +15,13 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.kinds import MOVEMENT, POINTWISE, REDUCTION, KernelKind, kind_of
 from fuel_dialect.layout import Layout
-from fuel_dialect.movement import MovementOp
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
-from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import (
     AlongAxesOp,
-    Elementwise,
     FreeWhenContiguous,
     Leaf,
     RowWise,
@@ -118,14 +116,18 @@ class _Former:
             self._view(op)
         elif not isinstance(op, FuelOp) or not self._becomes_kernel(op):
             self._opaque(op)
-        elif op.has_trait(Elementwise):
-            self._elementwise(op)
-        elif isinstance(op, AlongAxesOp) and _is_fusible(op):
-            self._along_axes(op)
-        elif isinstance(op, MatmulOp):
-            self._product(op)
         else:
-            self._single(op)
+            self._kernel_of(op, kind_of(type(op)))
+
+    def _kernel_of(self, op: FuelOp, kind: KernelKind) -> None:
+        if kind is POINTWISE:
+            self._elementwise(op)
+        elif kind is REDUCTION and _is_fusible(op):
+            self._along_axes(op)
+        elif kind.fuses_results:
+            self._root_of_group(op, kind)
+        else:
+            self._single(op, kind)
 
     def _is_unformed(self, op: Operation) -> bool:
         return isinstance(op, FuelOp) and not op.has_trait(Leaf) and self._becomes_kernel(op)
@@ -208,7 +210,7 @@ class _Former:
 
         The first that does more than elementwise ops, else the first, takes in the others.
         """
-        groups.sort(key=lambda group: group.kind == "pointwise")
+        groups.sort(key=lambda group: group.kind is POINTWISE)
         joined: Group | None = None
         for group in groups:
             if joined is None and group.has_room(op, self.caps):
@@ -241,7 +243,7 @@ class _Former:
         group.unread |= other.unread
         group.parts += other.parts
         group.axes = group.axes or other.axes
-        group.has_product = group.has_product or other.has_product
+        group.kind = other.kind if group.kind is POINTWISE else group.kind
         for op in other.ops:
             self.group_of[op] = group
         del self.open[other]
@@ -261,14 +263,14 @@ class _Former:
             self._seal(group, op)
             group = None
         group = group or self._opened(tensor_type(operand).get_shape(), op)
-        group.axes = axes
+        group.axes, group.kind = axes, REDUCTION
         self._add(op, group, "full" if op.has_trait(RowWise) else "row")
 
-    def _product(self, op: MatmulOp) -> None:
-        """A matmul begins a group; what is elementwise on its result may join."""
+    def _root_of_group(self, op: FuelOp, kind: KernelKind) -> None:
+        """Begins a group with an op, such as a matmul, that ops elementwise on its result join."""
         self._seal_operands(op)
-        group = self._opened(tensor_type(op.result).get_shape(), op)
-        group.has_product = True
+        group = self._opened(tensor_type(op.results[0]).get_shape(), op)
+        group.kind = kind
         self._add(op, group, "full")
 
     def _seal(self, group: Group, before: Operation) -> None:
@@ -299,7 +301,7 @@ class _Former:
             if group is not None:
                 self._seal(group, op)
 
-    def _single(self, op: FuelOp) -> None:
+    def _single(self, op: FuelOp, kind: KernelKind) -> None:
         """An op that is a kernel by itself, with the views of its operands."""
         self._seal_operands(op)
         following = op.next_op
@@ -309,7 +311,7 @@ class _Former:
             return
         outliner = Outliner(self._clones)
         outliner.add(op)
-        outliner.finish(KernelOp, kernel_properties(_kind(op), [op], op.placement), following)
+        outliner.finish(KernelOp, kernel_properties(kind, [op], op.placement), following)
 
     def _opaque(self, op: Operation) -> None:
         """A reader that is no kernel: it gets whole values, so views are materialised."""
@@ -324,7 +326,7 @@ class _Former:
         assert isinstance(copied, FuelOp)
         outliner = Outliner(lambda v: v in self.layouts or v is value or is_splat(v))
         outliner.bring_in(value)
-        properties = kernel_properties("movement", [copied], copied.placement)
+        properties = kernel_properties(MOVEMENT, [copied], copied.placement)
         outliner.finish(KernelOp, properties, before, yielded=[value])
         if op is not None:
             self.leftovers[op] = None
@@ -336,21 +338,12 @@ def _is_fusible(op: Operation) -> bool:
     return has_rows(tuple(tensor_type(op.operands[0]).get_shape()), op.axes())
 
 
-def _kind(op: FuelOp) -> str:
-    """The kind of the kernel of a single op."""
-    if isinstance(op, ScanOp):
-        return "scan"
-    if isinstance(op, AlongAxesOp):
-        return "reduction"
-    return "movement" if isinstance(op, MovementOp) else "library"
-
-
 def kernel_properties(
-    kind: str, ops: Sequence[FuelOp], placement: DeviceAttr | None
+    kind: KernelKind, ops: Sequence[FuelOp], placement: DeviceAttr | None
 ) -> dict[str, Attribute]:
-    """The properties of a kernel of some ops."""
+    """Returns the properties of a kernel of some ops."""
     properties: dict[str, Attribute] = {
-        "kind": StringAttr(kind),
+        "kind": StringAttr(kind.name),
         "label": StringAttr(label_of(ops)),
     }
     if placement is not None:

@@ -9,6 +9,7 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.kinds import POINTWISE, KernelKind
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.shape import BroadcastToOp, SqueezeOp, UnsqueezeOp
 from fuel_dialect.targets.limits import BUFFERS, PARTS
@@ -37,7 +38,8 @@ class Group:
     shape: tuple[int, ...]
     placement: DeviceAttr | None
     axes: tuple[int, ...] | None = None
-    has_product: bool = False
+    kind: KernelKind = POINTWISE
+    """The kind of the kernel: that of its ops which are not elementwise, if it has any."""
     ops: list[FuelOp] = field(default_factory=list[FuelOp])
     inputs: set[SSAValue] = field(default_factory=set[SSAValue])
     views: list[Operation] = field(default_factory=list[Operation])
@@ -46,13 +48,6 @@ class Group:
     """The values of the group that are results so far, and how many of their uses are outside."""
     parts: int = 0
     """Buffers that its reductions may need between launches."""
-
-    @property
-    def kind(self) -> str:
-        """The kind of the kernel."""
-        if self.has_product:
-            return "matmul"
-        return "pointwise" if self.axes is None else "reduction"
 
     @property
     def column(self) -> tuple[int, ...]:
@@ -64,9 +59,8 @@ class Group:
         """Whether both can be one kernel."""
         if (self.shape, self.placement) != (other.shape, other.placement):
             return False
-        if self.has_product or other.has_product:
-            both = self.has_product and other.has_product
-            return not both and self.axes is None and other.axes is None
+        if self.kind.fuses_results or other.kind.fuses_results:
+            return POINTWISE in (self.kind, other.kind)
         return self.axes is None or other.axes is None or self.axes == other.axes
 
     def has_room(self, op: FuelOp, caps: Caps, other: Group | None = None) -> bool:
@@ -111,7 +105,7 @@ class Group:
 
     def takes_axes(self, op: FuelOp, axes: tuple[int, ...]) -> bool:
         """Whether an op along some axes, which reads a value of full shape, may join."""
-        if self.has_product or self.placement != op.placement:
+        if self.kind.fuses_results or self.placement != op.placement:
             return False
         return self.axes is None or self.axes == axes
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing_extensions import TypeIs
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.kinds import REDUCTION
 from fuel_dialect.ops import reduction
 from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.elementwise import CastOp, MulOp
@@ -91,12 +92,10 @@ def _legalize_kernel(kernel: KernelOp, rewrites: Collection[Rewrite]) -> None:
         for op in block.ops:
             if _is_formed(op):
                 _legalize_scan(op, rewrites)
-    if kernel.kind.data == "scan":
-        return
     if "rows" in rewrites:
         expand_rows(block)
-    if "vectors" in rewrites:
-        expand_vectors(block)
+    if "vectors" in rewrites and expand_vectors(block):
+        kernel.properties["kind"] = StringAttr(REDUCTION.name)
 
 
 def _is_formed(op: Operation) -> TypeIs[ScanOp]:
@@ -122,20 +121,21 @@ def expand_rows(block: Block) -> None:
             op.erase()
 
 
-def expand_vectors(block: Block) -> None:
+def expand_vectors(block: Block) -> bool:
     """
-    Replaces products of one row with a matrix, of f32 or f64, by sums.
+    Replaces products of one row with a matrix, of f32 or f64, by sums; returns True if it did.
 
     These are of the columns of the matrix, each of whose rows is multiplied by one element. Nothing
     is read twice then, and a tile of a product would be idle but for one row.
     """
-    for op in list(block.ops):
-        if isinstance(op, MatmulOp) and _is_vector(op):
-            total = _sum_of(op, Builder(InsertPoint.before(op)))
-            total.name_hint = op.result.name_hint
-            op.result.replace_all_uses_with(total)
-            op.detach()
-            op.erase()
+    vectors = [op for op in block.ops if isinstance(op, MatmulOp) and _is_vector(op)]
+    for op in vectors:
+        total = _sum_of(op, Builder(InsertPoint.before(op)))
+        total.name_hint = op.result.name_hint
+        op.result.replace_all_uses_with(total)
+        op.detach()
+        op.erase()
+    return bool(vectors)
 
 
 def _is_vector(op: MatmulOp) -> bool:

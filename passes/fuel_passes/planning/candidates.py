@@ -20,13 +20,14 @@ from xdsl.traits import IsTerminator
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import MAX_PRICE, DeviceAttr, TargetAttr
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.kinds import LIBRARY
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import Leaf, ViewOp
-from fuel_passes.forking.calls import LIBRARY, calls_of
+from fuel_passes.forking.calls import calls_of
 from fuel_passes.legalize.legalize_kernels import legal_kernel
 from fuel_passes.legalize.strip_plan import is_planned_branch
 from fuel_passes.planning.filters import Requirement, filters_for, imprecise_op, unstable_op
@@ -263,7 +264,7 @@ def measurement_key(kernel: KernelOp, target: TargetAttr, topology: Topology) ->
         (
             s.identity
             for s in description.sources
-            if kernel.kind.data in s.kinds and not _splits(kernel, s)
+            if description.makes(kernel.kind.data, s) and not _splits(kernel, s)
         ),
         UNTRACKED,
     )
@@ -272,7 +273,7 @@ def measurement_key(kernel: KernelOp, target: TargetAttr, topology: Topology) ->
 
 def _splits(kernel: KernelOp, source: KernelSource) -> bool:
     """Whether a source makes one call for each op in place of a kernel."""
-    return source.launches == "op" and kernel.kind.data != LIBRARY
+    return source.launches == "op" and kernel.kind.data != LIBRARY.name
 
 
 def hardware_of(topology: Topology, target: TargetAttr) -> str:
@@ -329,7 +330,7 @@ def refusal_of(
     kernel: KernelOp, description: TargetDescription, source: KernelSource
 ) -> str | None:
     """Why a source of a target cannot make a kernel; None if it can."""
-    if kernel.kind.data not in source.kinds:
+    if not description.makes(kernel.kind.data, source):
         return f"it runs {', '.join(source.kinds)} kernels, not {kernel.kind.data}"
     for op in kernel.body.walk():
         if not isinstance(op, FuelOp) or op.has_trait(IsTerminator):

@@ -21,6 +21,7 @@ from xdsl.traits import IsTerminator
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.kinds import kind_named
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.tensors import tensor_type
@@ -78,7 +79,7 @@ def key_of(
     return MeasurementKey(
         tuple(map(_name, work)),
         tuple(dtypes.of_type(tensor_type(value).element_type).name for value in values),
-        shape_class(_extents(kernel)),
+        shape_class(kind_named(kernel.kind.data).extents_of(kernel)),
         str(target),
         revision,
         hardware,
@@ -93,14 +94,19 @@ def _name(op: Operation) -> str:
     return f"{name}[{op.steps}]" if isinstance(op, ScanOp) else name
 
 
-def _extents(kernel: KernelOp) -> Sequence[int]:
-    """`m`, `n` and `k` of a matmul; else the elements of each operand and result."""
+def sizes(kernel: KernelOp) -> Sequence[int]:
+    """Returns the number of elements of each operand and result."""
+    values = (*kernel.body.block.args, *kernel.outputs)
+    return [prod(tensor_type(value).get_shape()) for value in values]
+
+
+def product_extents(kernel: KernelOp) -> Sequence[int]:
+    """Returns `m`, `n` and `k` of the product in a kernel; sizes where there is none."""
     for op in kernel.body.block.ops:
         if isinstance(op, MatmulOp):
             (*batch, m, n), k = op.result.type.get_shape(), tensor_type(op.operands[0])
             return prod(batch) * m, n, k.get_shape()[-1]
-    values = (*kernel.body.block.args, *kernel.outputs)
-    return [prod(tensor_type(value).get_shape()) for value in values]
+    return sizes(kernel)
 
 
 def shape_class(extents: Iterable[int]) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError
+from fuel_dialect.kinds import LIBRARY, kind_named
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.indexing import IndexingOp
@@ -37,11 +38,7 @@ from fuel_dialect.traits import (
     Transfer,
     ViewOp,
 )
-from fuel_passes.forking.calls import LIBRARY
 from fuel_passes.planning.strides import unreadable
-
-FUSED = ("pointwise", "reduction", "matmul")
-"""The kinds of kernels whose ops share what they read."""
 
 HALVES = frozenset(dtypes.BY_NAME[name].type for name in ("bf16", "f16"))
 F32 = dtypes.BY_NAME["f32"].type
@@ -212,12 +209,13 @@ def _data_movement(op: Operation, target: TargetDescription) -> int:
 
 def kernel_ns(kernel: KernelOp, target: TargetDescription) -> int:
     """
-    A kernel of a fused kind moves each byte once; the other kinds are one call for each op.
+    Returns the price of a kernel, by the function that the row of its kind names.
 
-    Threads share the rows of a reduction, and the elements of the other kinds. Views that have to
-    be written out first (`fuel-insert-contiguous`) count as the kernels that will do so.
+    Views that have to be written out first (`fuel-insert-contiguous`) count as the kernels that
+    will do so.
     """
-    return written_ns(kernel, target) + _own_ns(kernel, target)
+    kind = kind_named(kernel.kind.data)
+    return written_ns(kernel, target) + kind.price_ns(kernel, target)
 
 
 def written_ns(kernel: KernelOp, target: TargetDescription, kind: str | None = None) -> int:
@@ -229,12 +227,20 @@ def _copy_ns(view: SSAValue, target: TargetDescription) -> int:
     return duration(Work(2 * _moved([view], target)), target)
 
 
-def _own_ns(kernel: KernelOp, target: TargetDescription) -> int:
-    if kernel.kind.data not in FUSED:
-        end = kernel.body.block.last_op
-        yielded = () if end is None else end.operands
-        views = sum(_copy_ns(value, target) for value in yielded if _is_shown(value))
-        return ops_ns(kernel.body.block.ops, target) + views
+def calls_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    """Returns the price of one call for each op, and of writing out the views that are yielded."""
+    end = kernel.body.block.last_op
+    yielded = () if end is None else end.operands
+    views = sum(_copy_ns(value, target) for value in yielded if _is_shown(value))
+    return ops_ns(kernel.body.block.ops, target) + views
+
+
+def fused_ns(kernel: KernelOp, target: TargetDescription) -> int:
+    """
+    Returns the price of one launch that moves each byte once.
+
+    Threads share the rows of a reduction, and the elements of other kernels.
+    """
     ops = [op for op in kernel.body.block.ops if op.results]
     read = sum(_bytes_read(argument, target) for argument in kernel.body.block.args)
     written = _moved(kernel.outputs, target)
@@ -264,7 +270,7 @@ def source_ns(kernel: KernelOp, target: TargetDescription, source: KernelSource)
         return None
     slowed = target.at(source.rate)
     if source.launches == "op":
-        return ops_ns(kernel.body.block.ops, slowed) + written_ns(kernel, slowed, LIBRARY)
+        return ops_ns(kernel.body.block.ops, slowed) + written_ns(kernel, slowed, LIBRARY.name)
     return kernel_ns(kernel, slowed)
 
 

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.kinds import kind_of
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
 from fuel_dialect.plugins import has_kernel, is_outside
@@ -124,7 +125,7 @@ def source_serves(
     """Whether a source of a target has code for an op with some element types."""
     if any(lacks and op.mnemonic() in lacks for lacks in (target.lacks, source.lacks)):
         return False
-    if is_outside(type(op)) and not has_kernel(type(op), (target.name, *target.tables)):
+    if is_outside(type(op)) and not _is_written(type(op), target):
         return False
     operands, results = types
     for known in (target.element_types, source.element_types):
@@ -133,6 +134,13 @@ def source_serves(
     if target.mixed_floats or len(operands) < 2 or isinstance(op, RegionOp):
         return True
     return not _mixes_floats(operands)
+
+
+def _is_written(op: type[FuelOp], target: TargetDescription) -> bool:
+    """Returns True if another package has a rule for an op, or a writer of its kind of kernel."""
+    if has_kernel(op, (target.name, *target.tables)):
+        return True
+    return target.name in kind_of(op).targets
 
 
 def _mixes_floats(types: Sequence[Attribute]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from fuel_dialect.kinds import MOVEMENT
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
@@ -23,7 +24,7 @@ def unreadable(
     `kind` is that of the kernels which take the place of this one, where some do.
     """
     strides = target.reads(kind or kernel.kind.data)
-    if strides == "any" or kernel.kind.data == "movement":
+    if strides == "any" or kernel.kind.data == MOVEMENT.name:
         return []
     found: dict[SSAValue, None] = {}
     for op in kernel.body.block.ops:

@@ -25,10 +25,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from fuel_dialect import dtypes
+from fuel_dialect import dtypes, kinds
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.description import DtypeRates, Strides
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
 from fuel_passes.planning.json_fields import LEAST, MOST, Fields, device_name, load, target
@@ -274,9 +273,9 @@ def _rates(name: str, value: object, where: str) -> Rates:
 
 
 def _strides(kind: str, value: object, where: str) -> tuple[str, Strides]:
-    if kind not in KernelOp.KINDS:
-        kinds = ", ".join(KernelOp.KINDS)
-        raise FuelPassError(f"{where}: {kind!r} is no kind of kernel; there are {kinds}")
+    if kind not in kinds.names():
+        known = ", ".join(kinds.names())
+        raise FuelPassError(f"{where}: {kind!r} is no kind of kernel; there are {known}")
     for strides in STRIDES:
         if value == strides:
             return kind, strides

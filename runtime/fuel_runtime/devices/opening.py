@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
 from fuel_dialect.errors import ArgumentError, DeviceUnavailable, UnknownDevice
+from fuel_dialect.plugins import named
 from fuel_dialect.targets.description import TargetDescription
-from fuel_dialect.targets.registry import Registry, kinds, named, registered, serving
+from fuel_dialect.targets.registry import Registry, kinds, registered, serving
 from fuel_runtime.devices.host.device import Host
 from fuel_runtime.devices.interface import Device
 from fuel_runtime.devices.present import HOST_DEVICE, Absent, Devices

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
-from fuel_dialect.targets.registry import named
+from fuel_dialect.plugins import named
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.interface import Limits
 
