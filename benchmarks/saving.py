@@ -34,9 +34,10 @@ def timed(what: str, example: str, devices: str, file: str) -> list[float]:
 
     session = Session(devices)
     times: list[float] = []
+    exe: Any = None
     for _ in range(2):
         start = time.perf_counter()
-        exe: Any = session.load(file) if what == "load" else _compiled(session, example)
+        exe = session.load(file) if what == "load" else _compiled(session, example)
         times.append(time.perf_counter() - start)
     if what == "compile":
         exe.save(file, weights=True)
@@ -49,8 +50,8 @@ def _compiled(session: Any, example: str) -> Any:
 
     from fuel_dialect import dtypes
     from fuel_dialect.context import load_program
-    from fuel_dialect.ops.base import tensor_type
     from fuel_dialect.ops.memory import WeightOp
+    from fuel_dialect.tensors import tensor_type
 
     module = load_program(ROOT / "examples" / f"{example}.mlir")
     types = {

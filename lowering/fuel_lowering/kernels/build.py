@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""From a kernel to its form."""
+"""From a kernel to its form, which the table of kinds names."""
 
 from __future__ import annotations
 
+from typing import cast
+
+from fuel_dialect.kinds import POINTWISE, KernelKind, kind_named, kind_of
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.ops.linear_algebra import MatmulOp
-from fuel_dialect.traits import AlongAxesOp
+from fuel_dialect.plugins import named
 from fuel_lowering.kernels.form import Form
-from fuel_lowering.kernels.map import map_form
-from fuel_lowering.kernels.matmul import matmul_form
-from fuel_lowering.kernels.rows import row_form
-from fuel_lowering.kernels.scan import scan_form
 
 
 def form_of(kernel: KernelOp, name: str) -> Form:
     """
     Returns the form of a kernel that `fuel-legalize-kernels` has rewritten.
 
-    Raises `LoweringError` for a kernel that has none: of kind `library`, or a scan whose body is
-    not elementwise over one shape (`ScanOp.is_pointwise`).
+    Raises `LoweringError` for a kernel that has none: of an op that no loop nest computes, or a
+    scan whose body is not elementwise over one shape (`ScanOp.is_pointwise`).
     """
-    if kernel.kind.data == "scan":
-        return scan_form(kernel, name)
-    ops = kernel.body.block.ops
-    if any(isinstance(op, MatmulOp) for op in ops):
-        return matmul_form(kernel, name)
-    if any(isinstance(op, AlongAxesOp) for op in ops):
-        return row_form(kernel, name)
-    return map_form(kernel, name)
+    kind = _kind_of(kernel)
+    form = cast(Form, named(kind.form)(kernel, name))
+    form.kind = kind.name
+    return form
+
+
+def _kind_of(kernel: KernelOp) -> KernelKind:
+    """Returns the kind of a kernel; of a call, that of the kernel which its op would make."""
+    kind = kind_named(kernel.kind.data)
+    if kind.form:
+        return kind
+    called = (kind_of(type(op)) for op in kernel.body.block.ops)
+    return next((k for k in called if k.form and k is not POINTWISE), POINTWISE)

@@ -55,6 +55,8 @@ class Form:
     ops: list[Operation] = field(default_factory=list[Operation])
     moves: frozenset[int] = frozenset()
     unaligned: frozenset[int] = frozenset()
+    kind: str = ""
+    """The kind of the kernel (`fuel_dialect.kinds`), by which its writer is found."""
 
     @property
     def checks(self) -> list[Operation]:

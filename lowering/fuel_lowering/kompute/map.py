@@ -28,6 +28,7 @@ from fuel_lowering.kernels.map import MapForm
 from fuel_lowering.kernels.movement import Source, sources_of
 from fuel_lowering.kompute.movement import Mover
 from fuel_lowering.kompute.outputs import Outputs
+from fuel_lowering.kompute.tuning import Tuning
 from fuel_lowering.kompute.writer import (
     QUAD,
     Memory,
@@ -46,7 +47,7 @@ LOCAL = 256
 """Invocations of a workgroup."""
 
 
-def emit_map(form: MapForm) -> Emitted:
+def emit_map(form: MapForm, tuning: Tuning) -> Emitted:
     """The kernel of a form; none where it has no points."""
     if not prod(form.shape):
         return Emitted((), ())

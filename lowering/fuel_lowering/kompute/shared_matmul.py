@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from fuel_lowering.kernels.matmul import MatmulForm
-from fuel_lowering.kompute.matmul import Matmul, Operand
+from fuel_lowering.kompute.register_matmul import Matmul, Operand
 from fuel_lowering.kompute.tuning import MOST_TRIPS
 from fuel_lowering.kompute.writer import LANGUAGE, QUAD
 

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from fuel_dialect.errors import LoweringError
+from fuel_dialect.kinds import kind_named
+from fuel_dialect.plugins import named
 from fuel_lowering.kernels.form import Form
 from fuel_lowering.kernels.map import InPlaceForm
 from fuel_lowering.runs.launches import DeviceKernel
@@ -55,6 +59,25 @@ class Emitter(Protocol):
         """The kernels of a form. Raises `LoweringError` for one that the target cannot run."""
         ...
 
-    def writes_in_place(self, form: InPlaceForm) -> bool:
-        """Returns True if the target can write some elements of a result and leave the others."""
+    def emit_in_place(self, form: InPlaceForm) -> Emitted | None:
+        """
+        Returns the kernels that write elements of the form's result and leave those between.
+
+        None where the target cannot write these elements alone.
+        """
         ...
+
+
+def writer_of(form: Form, target: str) -> Callable[..., Emitted]:
+    """
+    Returns the function of a target that writes the kernels of a form, as its kind names it.
+
+    Raises `LoweringError` if the target has no such function.
+    """
+    path = kind_named(form.kind).writer.format(target=target)
+    try:
+        return named(path)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise LoweringError(
+            f"{form.name}: {target} writes no {form.kind} kernels, there is no {path}"
+        ) from error

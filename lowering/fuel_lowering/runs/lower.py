@@ -9,6 +9,7 @@ from xdsl.ir import Block, SSAValue
 
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.targets.registry import description_of
 from fuel_dialect.traits import Leaf
 from fuel_lowering.kernels.map import in_place_form
 from fuel_lowering.kernels.scan import scan_of
@@ -17,11 +18,19 @@ from fuel_lowering.runs.emitter import Emitted, Emitter
 from fuel_lowering.runs.launches import DeviceRun
 from fuel_lowering.runs.reuse import taken_buffers
 from fuel_lowering.runs.steps import Steps
+from fuel_passes.legalize.legalize_kernels import legal_run
 
 
 def lower_run(run: RunOp, entry: str, emitter: Emitter) -> DeviceRun:
-    """Returns the launches of a run whose kernels are legalized. Raises `LoweringError`."""
-    return _Lowering(run, entry, emitter).lower()
+    """
+    Returns the launches of a run. Raises `LoweringError`.
+
+    The run stays as it is, since it can be planned again: its kernels are legalized, as the
+    description of the emitter's target asks, on a copy.
+    """
+    description = description_of(emitter.target)
+    rewrites = () if description is None else description.rewrites
+    return _Lowering(legal_run(run, rewrites), entry, emitter).lower()
 
 
 class _Lowering:
@@ -98,8 +107,7 @@ class _Lowering:
         if len(kernel.outputs) != 1 or not self._lies_on_operand(kernel.outputs[0]):
             return None
         form = in_place_form(kernel, kernel.label.data)
-        emitter = self.builder.emitter
-        return emitter.emit(form) if form and emitter.writes_in_place(form) else None
+        return self.builder.emitter.emit_in_place(form) if form else None
 
     def _lies_on_operand(self, result: SSAValue) -> bool:
         """Whether a result has the very memory of the operand that it takes over."""

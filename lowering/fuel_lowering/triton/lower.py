@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from fuel_dialect.ops.control import RunOp
-from fuel_dialect.targets.triton import DESCRIPTION
 from fuel_lowering.runs.launches import DeviceRun
 from fuel_lowering.runs.lower import lower_run as lower_launches
 from fuel_lowering.triton.emit import TritonEmitter
-from fuel_passes.legalize.legalize_kernels import legal_run
 
 
 def lower_run(run: RunOp, entry: str, emitter: TritonEmitter | None = None) -> DeviceRun:
-    """The launches of a run. Raises `LoweringError` for what has no Triton kernel."""
-    return lower_launches(legal_run(run, DESCRIPTION.rewrites), entry, emitter or TritonEmitter())
+    """Returns the launches of a run. Raises `LoweringError` for what has no Triton kernel."""
+    return lower_launches(run, entry, emitter or TritonEmitter())

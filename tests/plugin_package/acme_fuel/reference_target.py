@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 from xdsl.utils.target import Target
 
-from fuel_dialect import dtypes
+from fuel_dialect import dtypes, kinds
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.interpreter.evaluate import Environment, evaluate_op
-from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.ops.control import RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.machine import Device
@@ -37,7 +37,7 @@ DESCRIPTION = TargetDescription(
     name="reference",
     runs_on=("cpu",),
     dtypes=tuple(d.name for d in dtypes.TABLE if d.numpy_name is not None),
-    sources=(KernelSource("interpreter", KernelOp.KINDS),),
+    sources=(KernelSource("interpreter", tuple(kinds.OWN)),),
     bytes_per_ns=5.0,
     operations_per_ns=0.5,
     flops_per_ns=10.0,
