@@ -23,6 +23,7 @@ from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.interpreter.evaluate import evaluate_op
 from fuel_dialect.ops.control import BranchOp, RunOp, YieldOp
 from fuel_dialect.ops.memory import CopyOp, WeightOp
+from fuel_dialect.prepared import PREPARES, bind_prepared
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.traits import Leaf
 from fuel_lowering.runs.launches import Buffer, DeviceRun
@@ -41,13 +42,21 @@ def run_on(
     arms: Mapping[str, int] = NOTHING,
 ) -> tuple[Array, ...]:
     """The results of `main`, whose runs are all lowered to one target; copies are free."""
-    (function,) = (op for op in module.ops if isinstance(op, FuncOp))
     launcher, lower = LAUNCHERS[target]()
 
-    def call(run: RunOp, operands: Sequence[Array]) -> Sequence[Array]:
-        return execute(lower(run, "main"), operands, weights, launcher)
+    def results(
+        function: FuncOp, arguments: Sequence[Array], weights: Mapping[str, Array]
+    ) -> list[Array]:
+        bound = bind_prepared(function, weights, lambda source, given: results(source, (), given))
 
-    return tuple(_walk(function.body.block, arguments, call, weights, arms, ""))
+        def call(run: RunOp, operands: Sequence[Array]) -> Sequence[Array]:
+            return execute(lower(run, "main"), operands, bound, launcher)
+
+        return _walk(function.body.block, arguments, call, bound, arms, "")
+
+    functions = (op for op in module.ops if isinstance(op, FuncOp))
+    main = next(f for f in functions if PREPARES not in f.attributes)
+    return tuple(results(main, arguments, weights))
 
 
 def _walk(

@@ -565,6 +565,7 @@ def test_options_reach_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
         "device": "cpu",
         "deterministic": True,
         "max_ulps": 7,
+        "prepare_bytes": 64,
         "plugins": False,
     }
     exe = Session(**options).compile(PROGRAM)

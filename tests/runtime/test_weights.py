@@ -296,6 +296,6 @@ def test_more_than_the_host_has_is_out_of_memory(
 ) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, x=np.zeros(1000))
-    monkeypatch.setattr("fuel_runtime.array_files._physical_bytes", lambda: 4096)
+    monkeypatch.setattr("fuel_runtime.array_files.physical_bytes", lambda: 4096)
     with pytest.raises(OutOfMemory, match=r"8,\d\d\d bytes of arrays; the host has 4,096"):
         load_arrays(path)

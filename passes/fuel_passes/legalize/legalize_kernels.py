@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.kinds import REDUCTION
+from fuel_dialect.kinds import POINTWISE, REDUCTION
 from fuel_dialect.ops import reduction
 from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp
 from fuel_dialect.ops.elementwise import CastOp, MulOp
@@ -25,7 +25,7 @@ from fuel_dialect.ops.shape import BroadcastToOp, TransposeOp
 from fuel_dialect.targets.description import Rewrite
 from fuel_dialect.targets.registry import description_of
 from fuel_dialect.tensors import tensor, tensor_type
-from fuel_dialect.traits import DecomposableOp, Leaf, RowWise
+from fuel_dialect.traits import AlongAxesOp, DecomposableOp, Leaf, RowWise
 from fuel_passes.forming.form_kernels import form_kernels
 
 
@@ -94,6 +94,9 @@ def _legalize_kernel(kernel: KernelOp, rewrites: Collection[Rewrite]) -> None:
                 _legalize_scan(op, rewrites)
     if "rows" in rewrites:
         expand_rows(block)
+        if kernel.kind.data == REDUCTION.name and not _has_rows(block):
+            # Rows of one element are elementwise ops.
+            kernel.properties["kind"] = StringAttr(POINTWISE.name)
     if "vectors" in rewrites and expand_vectors(block):
         kernel.properties["kind"] = StringAttr(REDUCTION.name)
 
@@ -108,6 +111,10 @@ def _legalize_scan(scan: ScanOp, rewrites: Collection[Rewrite]) -> None:
     hoist_leaves(scan)
     form_kernels(block)
     legalize(block, rewrites)
+
+
+def _has_rows(block: Block) -> bool:
+    return any(isinstance(op, AlongAxesOp) for op in block.ops)
 
 
 def expand_rows(block: Block) -> None:
