@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from acme_fuel.kinds import price
 from acme_fuel.loops import LoopsTarget
 from acme_fuel.numpy_rules import RULES
 from acme_fuel.ops import SoftsignOp, SquaredReluOp
@@ -23,7 +24,8 @@ from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.dtypes import BY_NAME
 from fuel_dialect.errors import DeviceUnavailable, NoBackendForOp, UnknownDevice
 from fuel_dialect.interpreter.evaluate import evaluate
-from fuel_dialect.ops.control import BranchOp
+from fuel_dialect.ops.control import BranchOp, KernelOp
+from fuel_dialect.targets.presets import PRESETS
 from fuel_dialect.targets.registry import registered
 from fuel_explain import explain
 from fuel_explain.colours import colour_of
@@ -35,7 +37,10 @@ from fuel_passes.legalize.decompose import DecomposePass
 from fuel_passes.legalize.recognize import RecognizePass
 from fuel_passes.legalize.strip_plan import StripPlanPass
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.planning.topology import STAMP, attribute_of
+from fuel_passes.planning.candidates import measurement_key
+from fuel_passes.planning.measurements import shape_class
+from fuel_passes.planning.prices import kernel_ns
+from fuel_passes.planning.topology import STAMP, attribute_of, target_description
 from fuel_runtime import Session, open_devices
 from fuel_runtime.cli.main import main
 from fuel_runtime.devices.described_topology import topology_for
@@ -162,6 +167,71 @@ def test_an_op_with_a_definition_runs_on_every_target(device: str, dtype: str) -
         (want,) = evaluate(parse_module(text), x)
         (got,) = session.run(text, x)
     np.testing.assert_array_equal(np.asarray(got).astype("f8"), want.astype("f8"))
+
+
+MOVED = """\
+func.func @main(%x: tensor<{shape}xf32>) -> (tensor<{padded}xf32>, tensor<{shape}xf32>) {{
+  %d = fuel.add %x, %x : tensor<{shape}xf32>
+  %p = acme.pad %d {{width = {width} : i64, value = -2.0 : f64}}
+    : tensor<{shape}xf32> -> tensor<{padded}xf32>
+  %q = fuel.abs %p : tensor<{padded}xf32>
+  %r = acme.roll %d {{shift = {shift} : i64}} : tensor<{shape}xf32> -> tensor<{shape}xf32>
+  %s = fuel.neg %r : tensor<{shape}xf32>
+  func.return %q, %s : tensor<{padded}xf32>, tensor<{shape}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", "vulkan:0"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize(
+    ("shape", "width", "shift"),
+    [((5,), 1, 2), ((3, 4), 2, -1), ((2, 3, 7), 0, 0), ((3, 0), 1, 5), ((300, 5), 3, 17)],
+)
+def test_ops_that_say_their_pieces_run_on_every_target(
+    device: str, dtype: str, shape: tuple[int, ...], width: int, shift: int
+) -> None:
+    """A class with pieces and a reference are all there is of such an op."""
+    try:
+        session = Session(devices=device, emulate=device if device == "cuda:0" else None)
+    except DeviceUnavailable as error:
+        pytest.skip(str(error))
+    padded = tuple(extent + 2 * width for extent in shape)
+    text = MOVED.format(
+        shape="x".join(map(str, shape)), padded="x".join(map(str, padded)), width=width, shift=shift
+    ).replace("xf32", f"x{dtype}")
+    x = np.random.default_rng(5).normal(size=shape).astype(BY_NAME[dtype].numpy)
+    got = session.run(text, x)
+    twice = x.astype("f8") * 2
+    want = np.abs(np.pad(twice, width, constant_values=-2.0)), -np.roll(twice, shift, -1)
+    for found, expected in zip(got, want, strict=True):
+        np.testing.assert_array_equal(np.asarray(found).astype("f8"), expected)
+    for found, expected in zip(evaluate(parse_module(text), x), want, strict=True):
+        np.testing.assert_array_equal(found.astype("f8"), expected)
+
+
+SUMS = """\
+func.func @main(%x: tensor<5x7xf64>) -> tensor<5x7xf64> {
+  %d = fuel.add %x, %x : tensor<5x7xf64>
+  %s = acme.cumulative_sum %d : tensor<5x7xf64> -> tensor<5x7xf64>
+  %n = fuel.neg %s : tensor<5x7xf64>
+  func.return %n : tensor<5x7xf64>
+}
+"""
+
+
+def test_a_kind_of_kernel_is_a_row_and_a_writer() -> None:
+    """Forming, prices, keys of measured times and lowering look the kind up."""
+    x = arrays(5, 7, dtype="f8")[0]
+    x = np.where(np.isfinite(x), x, 1.0)
+    exe = Session().compile(SUMS)
+    kernels = {k.kind.data: k for k in exe.module.walk() if isinstance(k, KernelOp)}
+    assert list(kernels) == ["pointwise", "cumulative"]
+    np.testing.assert_array_equal(exe(x)[0], -np.cumsum(x * 2, -1))
+    kernel, cpu = kernels["cumulative"], PRESETS["cpu"]
+    description = target_description(cpu, cpu.targets[0])
+    assert kernel_ns(kernel, description) == price(kernel, description)
+    assert measurement_key(kernel, cpu.targets[0], cpu).shape_class == shape_class((5, 7))
 
 
 def test_a_rule_for_numpy_comes_before_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:

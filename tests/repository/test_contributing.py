@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(
     path
-    for layer in ("fuel_dialect", "passes", "lowering", "runtime")
+    for layer in ("fuel_dialect", "passes", "lowering", "runtime", "tests/plugin_package/acme_fuel")
     for path in (ROOT / layer).rglob("*.py")
 )
 ROW = re.compile(r"^\| (?P<what>an? [^|]+) \| (?P<count>\d+) \| `(?P<as>\w+)` \| (?P<where>.+) \|$")
@@ -57,6 +57,7 @@ def test_the_table_has_its_rows():
     assert [row["what"].split(maxsplit=1)[1] for row in ROWS] == [
         "elementwise op",
         "op that moves elements",
+        "kernel kind",
         "target",
     ]
 

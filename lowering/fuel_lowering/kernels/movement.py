@@ -48,8 +48,11 @@ class Index:
 
     @property
     def is_repeated(self) -> bool:
-        """True if all points read the same index."""
-        return self.load is None or not any(self.load.layout.strides)
+        """True if all points read the same index; an axis of one point steps nowhere."""
+        if self.load is None:
+            return True
+        axes = zip(self.load.layout.shape, self.load.layout.strides, strict=True)
+        return not any(stride for extent, stride in axes if extent > 1)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,10 @@ from xdsl.traits import IsTerminator
 from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.kinds import LIBRARY, kind_named
+from fuel_dialect.movement import MovementOp, filled_elements, kept_operand, moved_pieces
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
-from fuel_dialect.ops.indexing import IndexingOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
-from fuel_dialect.ops.memory import WriteOp
-from fuel_dialect.ops.shape import ConcatOp
 from fuel_dialect.plugins import is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.tensors import AnyTensor, tensor_type
@@ -197,10 +195,15 @@ def _unclassified(op: Operation, target: TargetDescription) -> int:
     return duration(Work(_bytes_touched(op, target), _weight(op, target) * elements), target)
 
 
-def _write(op: Operation, target: TargetDescription) -> int:
-    """What is written is read and written; the rest stays where it is."""
-    written = op.operands[1]
-    return duration(Work(2 * _moved([written], target), elements_of(written)), target)
+def _movement(op: Operation, target: TargetDescription) -> int:
+    """Pieces are read and written, a constant is written; what stays in place costs nothing."""
+    assert isinstance(op, MovementOp)
+    moved = sum(piece.elements for piece in moved_pieces(op))
+    touched = 2 * moved + filled_elements(op)
+    result = op.results[0]
+    share = touched / elements_of(result) if touched else 0.0
+    operations = moved if kept_operand(op) is not None else 0
+    return duration(Work(share * _moved([result], target), operations), target)
 
 
 def _data_movement(op: Operation, target: TargetDescription) -> int:
@@ -321,9 +324,7 @@ _BY_CLASS: tuple[tuple[type[Operation], Price], ...] = (
     (BranchOp, _branch),
     (ViewOp, _free),
     (MatmulOp, _matmul),
-    (ConcatOp, _data_movement),
-    (IndexingOp, _data_movement),
-    (WriteOp, _write),
+    (MovementOp, _movement),
 )
 
 _BY_TRAIT: tuple[tuple[type, Price], ...] = (

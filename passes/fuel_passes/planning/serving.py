@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.kinds import kind_of
+from fuel_dialect.kinds import MOVEMENT, kind_of
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
 from fuel_dialect.plugins import has_kernel, is_outside
@@ -137,10 +137,16 @@ def source_serves(
 
 
 def _is_written(op: type[FuelOp], target: TargetDescription) -> bool:
-    """Returns True if another package has a rule for an op, or a writer of its kind of kernel."""
+    """
+    Returns True if a target has code for an op of another package.
+
+    That is a rule of the package, a writer of the op's kind of kernel, or what renders the pieces
+    of any op that says them.
+    """
     if has_kernel(op, (target.name, *target.tables)):
         return True
-    return target.name in kind_of(op).targets
+    kind = kind_of(op)
+    return target.name in kind.targets or (kind is MOVEMENT and MOVEMENT.name in target.kinds)
 
 
 def _mixes_floats(types: Sequence[Attribute]) -> bool:

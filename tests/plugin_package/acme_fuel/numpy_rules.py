@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acme_fuel.ops import SquaredReluOp
+from acme_fuel.ops import CumulativeSumOp, SquaredReluOp
 from fuel_lowering.numpy.builder import Builder
+from fuel_lowering.numpy.steps import Recipe
 from fuel_lowering.numpy.values import Ref
 
 
@@ -16,4 +17,10 @@ def _squared_relu(b: Builder, op: SquaredReluOp, operands: Sequence[Ref]) -> Ref
     return b.narrow(wide, x.dtype)
 
 
-RULES = {SquaredReluOp: _squared_relu}
+def _cumulative_sum(b: Builder, op: CumulativeSumOp, operands: Sequence[Ref]) -> Ref:
+    (x,) = operands
+    recipe = Recipe(("cumsum({0}, -1, None, {y})",))
+    return b.step(recipe, x, dtype=x.dtype, shape=x.shape)
+
+
+RULES = {SquaredReluOp: _squared_relu, CumulativeSumOp: _cumulative_sum}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The dialect `acme`: two ops."""
+"""The dialect `acme`: two elementwise ops, two that move elements, and one of a kind of its own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.builder import Builder
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Dialect, SSAValue
-from xdsl.irdl import irdl_op_definition
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
 
 from fuel_dialect.dialect import FuelConstants
+from fuel_dialect.movement import MovementOp, Piece, Span, box
+from fuel_dialect.numbers import int_value
+from fuel_dialect.ops.base import ANY_TENSOR, FuelOp, Properties
 from fuel_dialect.ops.elementwise import FloatUnaryOp, ReluOp, SqrOp
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from fuel_dialect.traits import DecomposableOp
 
 
@@ -37,4 +43,84 @@ class SoftsignOp(FloatUnaryOp):
     WEIGHT: ClassVar[int] = 4
 
 
-Acme = Dialect("acme", [SquaredReluOp, SoftsignOp], [], [FuelConstants()])
+@irdl_op_definition
+class PadOp(FuelOp, MovementOp):
+    """An operand with `width` elements of a constant around it, along every axis."""
+
+    name = "acme.pad"
+
+    input = operand_def(ANY_TENSOR)
+    result = result_def(ANY_TENSOR)
+    width = prop_def(IntegerAttr)
+    value = prop_def(FloatAttr)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[AnyTensor], properties: Properties, declared: Sequence[AnyTensor]
+    ) -> Sequence[AnyTensor]:
+        (input,), around = operands, 2 * int_value(properties["width"])
+        return (tensor([e + around for e in input.get_shape()], input.element_type),)
+
+    def fill(self) -> float:
+        return self.value.value.data
+
+    def pieces(self) -> tuple[Piece, ...]:
+        shape = tensor_type(self.input).get_shape()
+        return (box(0, shape, [int_value(self.width)] * len(shape)),)
+
+
+@irdl_op_definition
+class RollOp(FuelOp, MovementOp):
+    """An operand whose elements are moved on by `shift` along the last axis, around its end."""
+
+    name = "acme.roll"
+
+    input = operand_def(ANY_TENSOR)
+    result = result_def(ANY_TENSOR)
+    shift = prop_def(IntegerAttr)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[AnyTensor], properties: Properties, declared: Sequence[AnyTensor]
+    ) -> Sequence[AnyTensor]:
+        return operands
+
+    def pieces(self) -> tuple[Piece, ...]:
+        *outer, extent = tensor_type(self.input).get_shape()
+        shift = int_value(self.shift) % extent if extent else 0
+        spans = tuple(Span(0, each) for each in outer)
+        moved = Piece(0, (*spans, Span(shift, extent - shift)))
+        return moved, Piece(0, (*spans, Span(0, shift, extent - shift)))
+
+
+@irdl_op_definition
+class CumulativeSumOp(FuelOp):
+    """The sums of all elements up to each, along the last axis."""
+
+    name = "acme.cumulative_sum"
+
+    input = operand_def(ANY_TENSOR)
+    result = result_def(ANY_TENSOR)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[AnyTensor], properties: Properties, declared: Sequence[AnyTensor]
+    ) -> Sequence[AnyTensor]:
+        return operands
+
+
+OPS = [SquaredReluOp, SoftsignOp, PadOp, RollOp, CumulativeSumOp]
+
+Acme = Dialect("acme", OPS, [], [FuelConstants()])

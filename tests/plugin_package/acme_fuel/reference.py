@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from acme_fuel.ops import SoftsignOp, SquaredReluOp
+from acme_fuel.ops import CumulativeSumOp, PadOp, RollOp, SoftsignOp, SquaredReluOp
 
 Array = np.ndarray[Any, Any]
 
@@ -22,4 +22,22 @@ def softsign(x: Array) -> Array:
     return (wide / (1 + np.abs(wide))).astype(x.dtype)
 
 
-REFERENCES = {SquaredReluOp: squared_relu, SoftsignOp: softsign}
+def pad(x: Array, *, width: int, value: float) -> Array:
+    return np.pad(x, width, constant_values=value)
+
+
+def roll(x: Array, *, shift: int) -> Array:
+    return np.roll(x, shift, -1)
+
+
+def cumulative_sum(x: Array) -> Array:
+    return np.cumsum(x, -1, dtype=x.dtype)
+
+
+REFERENCES = {
+    SquaredReluOp: squared_relu,
+    SoftsignOp: softsign,
+    PadOp: pad,
+    RollOp: roll,
+    CumulativeSumOp: cumulative_sum,
+}
