@@ -22,7 +22,7 @@ from fuel_dialect.targets.limits import Limit, MostBuffers
 
 Strides = Literal["any", "matrices", "contiguous"]
 """
-How operands must lie: anyhow; so that each matrix that a matmul reads has its rows or its columns
+The layouts of operands: any; such that each matrix of a matmul has its rows or its columns
 without gaps, as BLAS wants; or row-major.
 """
 
@@ -47,9 +47,9 @@ class KernelSource:
     kinds: tuple[str, ...]
     """The kinds of `fuel.kernel` it makes, as they are or op by op (`launches`)."""
     launches: Literal["kernel", "op"] = "kernel"
-    """Whether a kernel is one launch, or one call for each of its ops."""
+    """The launches of a kernel: one, or one call for each of its ops."""
     generic: bool = False
-    """Whether it is there for everything, and made for nothing in particular."""
+    """True if it serves every kernel and is made for no particular one."""
     dtypes: tuple[str, ...] | None = None
     """Element types of operands and results; None for all those of the target."""
     lacks: frozenset[str] = frozenset()
@@ -59,15 +59,15 @@ class KernelSource:
     buffers: int | None = None
     """The most buffers of one kernel: an op of more operands is split. None for any number."""
     strided: bool = True
-    """Whether it reads operands that are not contiguous."""
+    """True if it reads operands that are not contiguous."""
     reuses: bool = True
-    """Whether it may write a result into the memory of an operand."""
+    """True if it may write a result into the memory of an operand."""
     bit_stable: bool = True
-    """Whether it gives the same bits each time on the same hardware, but for `unstable` ops."""
+    """True if it gives the same bits each time on the same hardware, but for `unstable` ops."""
     unstable: frozenset[str] = frozenset()
     """Mnemonics of ops whose bits depend, on floats, on how many threads a library may use."""
     fallback: bool = False
-    """Whether it is for `deterministic` alone: never cheaper, but bit-stable where no other is."""
+    """True if it is for `deterministic` alone: never cheaper, but bit-stable where no other is."""
     ulps: int = 4
     """Bounds the error of elementwise ops in units in the last place, but for their own `ULPS`."""
     errors: tuple[OpError, ...] = ()
@@ -84,7 +84,7 @@ class KernelSource:
 
     @property
     def identity(self) -> str:
-        """Which code makes a kernel, for the key of what was measured: `tiles-1`."""
+        """The name of the code that makes a kernel, for the key of what was measured: `tiles-1`."""
         return f"{self.name}-{self.revision}"
 
     @cached_property
@@ -102,7 +102,7 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class DtypeRates:
-    """What a target does in a nanosecond with one element type; None for as much as with others."""
+    """The work of a target in a nanosecond with one element type; None: as with others."""
 
     bytes_per_ns: float | None = None
     operations_per_ns: float | None = None
@@ -122,7 +122,7 @@ ByDtype = tuple[tuple[str, DtypeRates], ...]
 
 
 class Slowdown(NamedTuple):
-    """How many times longer than at the target's rates work on an element type takes."""
+    """The factors by which work on an element type takes longer than at the target's rates."""
 
     bytes: float = 1
     operations: float = 1
@@ -150,7 +150,7 @@ class TargetDescription:
     dtypes: tuple[str, ...]
     """Element types that operands and results of its kernels may have."""
     sources: tuple[KernelSource, ...]
-    """How it makes kernels, the most wanted first: ties in price go to it."""
+    """The sources of its kernels, the most wanted first: ties in price go to it."""
     bytes_per_ns: float
     operations_per_ns: float
     flops_per_ns: float
@@ -160,7 +160,7 @@ class TargetDescription:
     """Elements of one piece of a pointwise kernel; no more than that is run by one thread."""
     threads: int
     mixed_floats: bool = False
-    """Whether it has kernels whose float operands differ in element type."""
+    """True if it has kernels whose float operands differ in element type."""
     lacks: frozenset[str] = frozenset()
     """Mnemonics of ops that none of its sources has, whatever their element types."""
     by_dtype: ByDtype = ()
@@ -198,11 +198,11 @@ class TargetDescription:
 
     @property
     def reads_all(self) -> bool:
-        """Whether its kernels read operands of any strides."""
+        """True if its kernels read operands of any strides."""
         return not self.strides
 
     def reads(self, kind: str) -> Strides:
-        """How operands of a kernel of a kind must lie."""
+        """Returns the layouts that operands of a kernel of a kind must have."""
         for known, strides in self.strides:
             if known == kind:
                 return strides
@@ -248,7 +248,7 @@ class TargetDescription:
         return {}
 
     def slowdown(self, element_type: Attribute) -> Slowdown:
-        """How much longer work on an element type takes than the rates say."""
+        """Returns the factors by which work on an element type takes longer than the rates say."""
         return self._slowdowns.get(element_type, NONE_SLOWER)
 
     @cached_property

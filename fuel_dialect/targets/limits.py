@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a kernel source cannot do for want of size or of code, as data that says why."""
+"""States the limits of kernel sources, of size or of code, as data that says why."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Limit(Protocol):
     """A bound on the kernels that a source makes."""
 
     def refusal(self, kernel: KernelOp) -> str | None:
-        """Why a kernel is out of bounds; None if it is not."""
+        """Returns the reason why a kernel is out of bounds; None if it is not."""
         ...
 
 
@@ -177,7 +177,7 @@ class ScanSteps:
 
 
 def _is_free(op: Operation) -> bool:
-    """Whether an op is no work of its own: a view, a leaf, the end of a body."""
+    """Returns True if an op is no work of its own: a view, a leaf, the end of a body."""
     if isinstance(op, ViewOp):
         return True
     return any(op.has_trait(trait) for trait in (IsTerminator, Leaf, FreeWhenContiguous))

@@ -31,7 +31,7 @@ class Device:
     storage: str = ""
     """The name of its memory; its own name where none is given."""
     hardware: str = ""
-    """Which chip, driver and clock: the identity under which kernels are measured."""
+    """The chip, its driver and its clock: the identity under which kernels are measured."""
 
     def __post_init__(self) -> None:
         if not self.storage:
@@ -50,7 +50,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Rates:
-    """What one target of a machine does in a nanosecond, instead of what is typical of it."""
+    """Represents the rates of one target of a machine, instead of those that are typical of it."""
 
     target: TargetAttr
     bytes_per_ns: float
@@ -60,9 +60,9 @@ class Rates:
     by_dtype: ByDtype | None = None
     """Element types with rates of their own; None for as many times slower as is typical."""
     threads: int | None = None
-    """How many share a kernel; None for as many as is typical."""
+    """The threads that share a kernel; None for as many as is typical."""
     strides: tuple[tuple[str, Strides], ...] | None = None
-    """How operands must lie, by kind of kernel; None for what is typical."""
+    """The layouts of operands, by kind of kernel; None for what is typical."""
 
     def of(self, typical: TargetDescription) -> TargetDescription:
         """A description with these rates."""
@@ -89,7 +89,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Topology:
-    """What a plan may use: devices, their targets (most wanted first), links and rates."""
+    """Represents what a plan may use: devices, targets (most wanted first), links, rates."""
 
     name: str
     devices: tuple[Device, ...]

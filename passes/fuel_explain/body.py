@@ -85,7 +85,7 @@ class Bodies:
         return BodyReport(tuple(boxes), self._values(end.operands if end else ()))
 
     def _values(self, values: Iterable[SSAValue]) -> tuple[ValueReport, ...]:
-        """What goes into a box: each value once, no leaves."""
+        """Returns what goes into a box: each value once, no leaves."""
         return tuple(
             ValueReport(self._ids.get(v, ""), str(v.type), size_of(tensor_type(v)))
             for v in dict.fromkeys(values)
@@ -146,7 +146,7 @@ class Bodies:
 
 
 def _names(attributes: ArrayAttr[DictionaryAttr] | None, others: Sequence[str]) -> list[str]:
-    """What values are called: by `fuel.name`, or else."""
+    """Returns the names of values: those of `fuel.name`, or else by position."""
     if attributes is None:
         return list(others)
     given = [found.data.get("fuel.name") for found in attributes]

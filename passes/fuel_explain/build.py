@@ -71,7 +71,7 @@ def _items(plan: BlockPlan) -> Iterator[ItemReport]:
 
 
 def item_report(op: Operation, found: Sequence[Candidate], chosen: Candidate | None) -> ItemReport:
-    """What could run an item, and what does."""
+    """Returns the candidates of an item, and the one that runs it."""
     reports = tuple(
         CandidateReport(
             str(c.target), c.source, c.price_ns, c.measured, c.refusal or "", c is chosen

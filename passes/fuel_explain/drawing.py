@@ -335,7 +335,7 @@ def _best(candidates: Sequence[CandidateReport]) -> CandidateReport:
 
 
 def square(parent: Element, x: float, y: float, target: str, candidate: CandidateReport) -> None:
-    """What a target is to a kernel."""
+    """Returns the relation of a target to a kernel, in words."""
     colour = colour_of(target)
     state = "refused" if candidate.refused else "chosen" if candidate.chosen else "possible"
     g = group(parent, f"candidate {state}", {"data-target": printable(target)})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Where the boxes of a plan stand, in pixels.
+Computes the places of the boxes of a plan, in pixels.
 
 A body is a column of rows: a box stands one row below the lowest box that it reads. Arms stand
 side by side in the box of their decision. What reads across rows is led past the boxes, on tracks.

@@ -123,7 +123,7 @@ def to_html(explanation: Explanation) -> str:
 
 
 def _details(body: BodyReport) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the page says of each box, kernel and arm, by its id."""
+    """Returns the text of the page about each box, kernel and arm, by its id."""
     for box in body.boxes:
         if isinstance(box, RunReport):
             yield from _of_run(box)

@@ -28,9 +28,9 @@ class ItemReport:
     kind: str
     pin: str
     only_one: bool
-    """Whether no more than one target could run it, though there are more."""
+    """True if no more than one target could run it, though there are more."""
     only_generic: bool
-    """Whether only a source that is there for everything could make it."""
+    """True if only a source that serves every kernel could make it."""
     candidates: tuple[CandidateReport, ...]
 
     @property
@@ -51,13 +51,13 @@ class ArmReport:
 
     @property
     def is_placement(self) -> bool:
-        """Whether it is a segment for another device, with the kernels that were placed."""
+        """True if it is a segment for another device, with the kernels that were placed."""
         return self.whole_ns is not None
 
 
 @dataclass(frozen=True)
 class DecisionReport:
-    """What is left to the picker; `decision` is the path of the branch, arm 0 the default."""
+    """Represents a choice of the picker; `decision` is the path, arm 0 the default."""
 
     decision: str
     arms: tuple[ArmReport, ...]
@@ -82,7 +82,7 @@ class RunReport:
     target: str
     price_ns: int | None
     leaves: int
-    """How many constants and weights it holds."""
+    """The number of constants and weights that it holds."""
     kernels: tuple[ItemReport, ...]
 
 
@@ -119,7 +119,7 @@ BoxReport = RunReport | TransferReport | BranchReport
 
 @dataclass(frozen=True)
 class BodyReport:
-    """What a function or an arm does, in order, and what it gives."""
+    """Represents the items of a function or an arm, in order, and its results."""
 
     boxes: tuple[BoxReport, ...]
     gives: tuple[ValueReport, ...]
@@ -144,7 +144,7 @@ class FunctionReport:
     kernels_ns: int
     transfers_ns: int
     exact: bool
-    """Whether no placement is cheaper; else `gap` says how far off it may be at most."""
+    """True if no placement is cheaper; else `gap` says how far off it may be at most."""
     gap: float
     alone_ns: dict[str, int]
     """All on one device, for each device that can run everything."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element, SubElement
 
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML cannot hold."""
+"""The characters that XML cannot hold."""
 
 LETTER = 6.6
 """About as wide as a letter is."""
@@ -65,7 +65,7 @@ def roof(parent: Element, x: float, y: float, width: float, height: float, fill:
 
 
 def hover(parent: Element, title: str, lines: Sequence[str]) -> None:
-    """What a browser shows where the pointer rests."""
+    """Returns the text that a browser shows under a resting pointer."""
     SubElement(parent, "title").text = printable("\n".join([title, *lines]))
 
 

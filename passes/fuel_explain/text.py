@@ -43,7 +43,7 @@ def _item(number: int, item: ItemReport, indent: str = "  ") -> Iterator[str]:
 
 
 def notes(item: ItemReport) -> list[str]:
-    """What is to be said of an item besides its candidates."""
+    """Yields the remarks on an item besides its candidates."""
     pinned = [f"pinned to {item.pin}"] if item.pin else []
     only_one = ["one target alone can run it"] if item.only_one else []
     only_generic = ["only a generic source can make it"] if item.only_generic else []
@@ -85,7 +85,7 @@ def _ns(price: int | None) -> str:
 
 
 def quality(report: FunctionReport) -> str:
-    """How near the plan is to the best there is."""
+    """Returns a sentence about the gap between the plan and the best one."""
     return "exact" if report.exact else f"at most {report.gap:.1%} above the best"
 
 

@@ -50,7 +50,7 @@ Kind = type | tuple[str, ...]
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """What each option may be."""
+    """Maps each option to the type or the words that it takes."""
     hints = get_type_hints(OptimizePass)
     return {f.name: _kind(hints[f.name]) for f in dataclasses.fields(OptimizePass)}
 
@@ -103,7 +103,7 @@ def changed(options: argparse.Namespace) -> list[str]:
 
 
 def why_not(name: str, value: object) -> str | None:
-    """Why an option cannot have a value, in words; None if it can, or if a pass will say."""
+    """Returns why an option cannot have a value, in words; None if a pass may take it."""
     kind = kinds()[name]
     if isinstance(kind, tuple) and value not in kind:
         return f"{name} is {' or '.join(kind)}, not {value!r}"

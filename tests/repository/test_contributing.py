@@ -74,7 +74,16 @@ def test_nothing_else_names_the_example(row: re.Match[str]):
 
 
 OPENINGS = ("What", "Whether", "Where", "How", "Which", "Why")
-CLEAN = ("runtime", "lowering/fuel_lowering/scalars", "tests", "benchmarks", "docs", "examples")
+CLEAN = (
+    "fuel_dialect",
+    "passes",
+    "lowering",
+    "runtime",
+    "tests",
+    "benchmarks",
+    "docs",
+    "examples",
+)
 """The folders whose docstrings all say who does what."""
 
 

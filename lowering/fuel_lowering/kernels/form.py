@@ -37,7 +37,7 @@ class Load:
 @dataclass(eq=False)
 class Form:
     """
-    What all kernels have.
+    Represents what all kernels have.
 
     `loads` are the values that are (views of) arguments, over their own shape; `splats` are
     constants. `ops` are what remains, in order. `results` are what the kernel yields, and may be

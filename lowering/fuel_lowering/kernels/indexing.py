@@ -42,7 +42,7 @@ def merged(
 
 
 def _joins(outer: int, inner: int, layouts: Sequence[Layout], keep: Collection[int]) -> bool:
-    """Whether a step of `outer` is, in every layout, a step past the end of `inner`."""
+    """Returns True if a step of `outer` is, in every layout, a step past the end of `inner`."""
     if outer in keep or inner in keep:
         return False
     return all(
@@ -78,7 +78,7 @@ def repeat_axis(layout: Layout, axis: int, times: int) -> Layout:
 
 def needs_64_bits(points: int, layouts: Sequence[Layout], margin: int = 1 << 16) -> bool:
     """
-    Whether counting the points, or a product of a coordinate and a stride, can pass 2^31.
+    Returns True if counting the points, or a product of a coordinate and a stride, can pass 2^31.
 
     `margin` is how many points beyond the last a kernel counts, masked out.
     """

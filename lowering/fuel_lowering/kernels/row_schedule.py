@@ -77,7 +77,7 @@ class RowLaunch:
 @dataclass(frozen=True)
 class RowSchedule:
     """
-    How the rows of a form are cut.
+    Represents the cuts of the rows of a form.
 
     A program reads `share` elements of each of its rows. `parts` are the element types of the
     temporaries between launches; each has `sharers` elements for every row.

@@ -60,7 +60,7 @@ class ScanForm(Form):
 @dataclass(frozen=True)
 class ScanSchedule:
     """
-    How a scan is cut, and with that where its carries live.
+    Represents the cuts of a scan, and with them the places of its carries.
 
     A program or invocation takes `lanes` points through the steps of one launch; `parts` are the
     first step of each launch and the one after its last. Within a launch the carries live in

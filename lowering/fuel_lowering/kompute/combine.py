@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What a row is reduced to, while it is read: one value for each lane, then one for the row.
+Reduces a row while it is read: to one value for each lane, then to one for the row.
 
 NaN wins every max and min, and the first NaN is their argument; of ties the first.
 """
@@ -97,7 +97,7 @@ class Accumulator:
         return LANGUAGE.write(name, REGISTERS[self.dtype.name], [a, b])
 
     def gathered(self) -> tuple[str, str]:
-        """What the team has found together and, of an argument, where; until the next call."""
+        """Returns what the workgroup found and, of an argument, its place; until the next call."""
         shader = self.shader
         value, *others = self.values
         for number, other in enumerate(others, 1):
@@ -133,7 +133,7 @@ class Accumulator:
     # Functions.
 
     def _need_better(self) -> None:
-        """Whether (x, i) comes before (y, j): larger or smaller, NaN first, then the first."""
+        """Returns True if (x, i) comes before (y, j): larger or smaller, NaN first, lower index."""
         name = f"fuel_{self.combine}_{self.type}"
         sign = ">" if self.combine == "argmax" else "<"
         test = f"x {sign} y || (x == y && i < j)"

@@ -71,7 +71,7 @@ def compile_all(kernels: Sequence[DeviceKernel]) -> None:
 
 
 def find(executable: str, package: str) -> Path:
-    """Where an executable is: beside Python, in its package, or on PATH."""
+    """Returns the path of an executable: beside Python, in its package, or on PATH."""
     for path in _places(executable, package):
         if path.is_file():
             return path
@@ -93,7 +93,7 @@ def _places(executable: str, package: str) -> Iterator[Path]:
 
 
 def _version(tool: Path) -> str:
-    """What tells one build of a tool from another; to run it would cost a process each time."""
+    """Returns an identity of a build of a tool, without running it."""
     facts = tool.stat()
     return f"{facts.st_size} {facts.st_mtime_ns}"
 

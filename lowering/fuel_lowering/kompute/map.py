@@ -75,7 +75,7 @@ class _Map:
         self._merge()
 
     def _only_copies(self) -> bool:
-        """Whether bits are moved and nothing else; results in place, so that types do not count."""
+        """Returns True if bits are moved alone, and results in place: types do not count."""
         form = self.form
         in_place = not any(slot >= len(form.arguments) for slot in form.unaligned)
         if (self.points % QUAD and form.moves) or not in_place:
@@ -174,7 +174,7 @@ class _Map:
 
     @property
     def is_stepped(self) -> bool:
-        """Whether the four points of an invocation differ in the last coordinate alone."""
+        """True if the four points of an invocation differ in the last coordinate alone."""
         return len(self.extents) == 1 or self.extents[-1] % QUAD == 0
 
     def _outer(self) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Where a kernel writes its results: in place, or as 32-bit words that another kernel packs.
+Writes the results of a kernel: in place, or as 32-bit words that another kernel packs.
 
 A packed element is never written alone, so a kernel whose invocations do not own whole quads of a
 result writes a word for each element to a temporary.

@@ -55,9 +55,9 @@ class Operand:
     step: int
     """Elements from one row or column to the next."""
     along_k: bool
-    """Whether four neighbours along k are a quad of the buffer."""
+    """True if four neighbours along k are a quad of the buffer."""
     along_step: bool
-    """Whether four neighbouring rows or columns are one."""
+    """True if four neighbouring rows or columns are one."""
 
 
 class Matmul:
@@ -129,7 +129,7 @@ class Matmul:
         )
 
     def _read(self) -> list[SSAValue]:
-        """What the ops after the product read."""
+        """Yields the operands of the ops after the product."""
         form = self.form
         values = [*form.results, *(v for op in form.ops for v in op.operands)]
         return [v for v in dict.fromkeys(values) if v in form.loads]
@@ -164,7 +164,7 @@ class Matmul:
         return -(-prod(self.form.batch) * prod(self.tiles) // LOCAL)
 
     def _start(self) -> None:
-        """Which tile of which product an invocation computes."""
+        """Writes the tile of the product that an invocation computes."""
         shader = self.shader
         down, across = self.tiles
         tile = shader.index(shader.invocation(), "tile")
@@ -181,7 +181,7 @@ class Matmul:
         )
 
     def begin(self) -> None:
-        """Where each operand begins."""
+        """Writes the place at which each operand begins."""
         points = [self.shader.index(t, "b") for t in coordinates(self.entry, self.batch, "/")]
         self.bases = {
             side: self.shader.index(address(side.batch, points), f"start_{hint}")
@@ -288,7 +288,7 @@ class Matmul:
 
     @property
     def by_columns(self) -> bool:
-        """Whether columns are read along k, four values at a time."""
+        """True if columns are read along k, four values at a time."""
         return self.depth > 1 and self.rhs.along_k and not self.rhs.along_step
 
     def read_columns(self, k: str) -> None:
@@ -363,7 +363,7 @@ class Matmul:
 
     @property
     def is_long(self) -> bool:
-        """Whether the code after the product is too long to be repeated for every quad."""
+        """True if the code after the product is too long to be repeated for every quad."""
         return len(self.form.ops) > 1
 
     def epilogue(self) -> None:

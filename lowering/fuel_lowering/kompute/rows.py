@@ -41,7 +41,7 @@ ROWS_OF_GROUP = 64
 """Rows of a workgroup where each has an invocation of its own."""
 
 ALIGNED = 1024
-"""What shares of a row begin at a multiple of."""
+"""The multiple at which shares of a row begin."""
 
 
 PLACE = dtypes.BY_NAME["ui32"]
@@ -66,7 +66,7 @@ def emit_rows(form: RowForm, tuning: Tuning) -> Emitted:
 
 def share_of(form: RowForm, tuning: Tuning) -> int:
     """
-    How much of a row a workgroup reads: less than all where rows are few and long, but enough for
+    The share of a row that a workgroup reads: less than all if rows are few and long, enough for
     all of its invocations.
     """
     splits = min(form.columns // tuning.share, tuning.groups // form.rows)
@@ -78,7 +78,7 @@ def share_of(form: RowForm, tuning: Tuning) -> int:
 
 
 def team_of(form: RowForm, columns: int, lanes: int, tuning: Tuning) -> int:
-    """How many invocations share `columns` of a row: one if they are few, a power of two."""
+    """Returns the invocations that share `columns` of a row: a power of two, one for few."""
     turns = -(-columns // lanes)
     passes = len(form.phases)
     team = 1
@@ -157,7 +157,7 @@ class _Rows:
         self.column_layouts = [_at_least_one(x) for x in self.column_layouts]
 
     def _is_wide(self, index: int, slot: int) -> bool:
-        """Whether four neighbours of a row are a quad of the buffer."""
+        """Returns True if four neighbours of a row are a quad of the buffer."""
         if self.lanes == 1 or slot in self.form.unaligned:
             return False
         return self.column_layouts[index].strides == (1,) and not _odd(self.row_layouts[index])
@@ -216,7 +216,7 @@ class _Rows:
             self._keep(part, accumulator)
 
     def combine(self, reduction: Reduction, part: Part) -> None:
-        """What all shares of a row have given together."""
+        """Returns the combined results of all shares of a row."""
         shader = self.shader
         one = self._accumulator(reduction, lanes=1)
         one.start()
@@ -436,5 +436,5 @@ def _at_least_one(layout: Layout) -> Layout:
 
 
 def _odd(layout: Layout) -> bool:
-    """Whether rows begin elsewhere than at quads."""
+    """Returns True if rows begin elsewhere than at quads."""
     return layout.offset % QUAD != 0 or any(s % QUAD for s in layout.strides)

@@ -154,7 +154,7 @@ class _Scan:
     # Elements.
 
     def _fixed(self) -> dict[SSAValue, str]:
-        """What is read once, before the steps: a register, or a vector of four."""
+        """Reads what the steps share, once, before them: a register, or a vector of four."""
         form = self.form
         read = {v for op in form.ops for v in op.operands} | {*form.next_carries, *form.ys}
         wanted = [v for v in self.layouts if v not in form.x_steps and v in read]

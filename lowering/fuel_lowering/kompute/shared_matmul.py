@@ -18,7 +18,7 @@ SIDE = 64
 """Rows and columns of a workgroup."""
 
 DEPTH = 16
-"""How much of k is in shared memory at once."""
+"""The extent of k that is in shared memory at once."""
 
 LOCAL = SIDE // QUAD
 """Invocations along either side of a workgroup."""
@@ -28,7 +28,7 @@ SMALLEST = 16
 
 
 def fits(form: MatmulForm) -> bool:
-    """Whether a product is large enough for workgroups to share tiles."""
+    """Returns True if a product is large enough for workgroups to share tiles."""
     return form.m >= SMALLEST and form.n >= SMALLEST
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What a SPIR-V module takes of a device, read from its words.
+Reads the needs of a SPIR-V module from its words.
 
 Numbers of instructions, capabilities and storage classes are those of the SPIR-V specification.
 """
@@ -54,7 +54,7 @@ CAPABILITIES: Mapping[int, str] = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What one shader takes."""
+    """Represents the needs of one shader."""
 
     local_size: tuple[int, int, int]
     shared_bytes: int
@@ -62,7 +62,7 @@ class Facts:
 
     @property
     def invocations(self) -> int:
-        """How many invocations a workgroup has."""
+        """The number of invocations of a workgroup."""
         return prod(self.local_size)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What kernels look like on a kind of device: a matter of speed alone."""
+"""Tunes kernels for a kind of device: a matter of speed alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tuning:
     team: int
     """The most invocations that share a row, where the row alone does not ask for more."""
     shares_tiles: bool
-    """Whether matmuls read tiles through shared memory."""
+    """True if matmuls read tiles through shared memory."""
     scan_lanes: int
     """Points of a scan that an invocation steps through side by side."""
     groups: int

@@ -56,7 +56,7 @@ WORDS = {
     "f16": "uvec2",
     "f32": "vec4",
 }
-"""What four elements of each type take in memory. Other types are not run."""
+"""The type that holds four elements of each dtype in memory. Other dtypes are not run."""
 
 ZERO_BITS = "zero_bits"
 SCALARS = frozenset({ZERO_BITS, CHECK, "first", "last"})
@@ -84,9 +84,9 @@ class Memory:
     writes: bool
     reads: bool
     wide: bool
-    """Whether it is declared as quads."""
+    """True if it is declared as quads."""
     moves: bool
-    """Whether each launch says which element is the first."""
+    """True if each launch says which element is the first."""
 
     @property
     def packed(self) -> bool:
@@ -366,7 +366,7 @@ def read_memory(shader: Shader, slot: int, dtype: DType, wide: bool) -> Memory:
 
 
 def argument_name(form: Form, slot: int) -> str:
-    """What an argument is called in the IR."""
+    """Returns the name of an argument in the IR."""
     values = (value for value, load in form.loads.items() if load.argument == slot)
     return hint_of(next(values), f"in_{slot}")
 
@@ -381,6 +381,6 @@ def write_memory(
 
 
 def is_wide(layout: Layout) -> bool:
-    """Whether four neighbours along the last axis are a quad of the buffer."""
+    """Returns True if four neighbours along the last axis are a quad of the buffer."""
     *outer, inner = layout.strides
     return inner == 1 and not any(s % QUAD for s in outer) and layout.offset % QUAD == 0

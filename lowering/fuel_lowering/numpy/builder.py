@@ -50,7 +50,7 @@ def call(function: str, operands: int) -> Recipe:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a reduction kernel iterates over, and the axes that its reductions are along."""
+    """Represents the iteration space of a reduction kernel, and the axes of its reductions."""
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
@@ -62,7 +62,7 @@ class Rows:
 
     @property
     def are_long(self) -> bool:
-        """Whether there are rows, of more than one element."""
+        """True if there are rows, of more than one element."""
         return prod(self.shape) > 0 and prod(self.shape[axis] for axis in self.axes) > 1
 
 
@@ -107,7 +107,7 @@ class Builder:
         self.values[op.results[0]] = self._view(op, self.values[op.operands[0]])
 
     def operand(self, value: SSAValue) -> Ref:
-        """What an op that is no view reads."""
+        """Returns the operands of an op that is no view."""
         return self.values[value]
 
     def _view(self, op: Operation, source: Ref) -> Ref:
@@ -194,7 +194,7 @@ class Builder:
 
 
 def is_narrow(dtype: np.dtype[Any]) -> bool:
-    """Whether arithmetic on the dtype is done in f32."""
+    """Returns True if arithmetic on the dtype is done in f32."""
     return dtypes.of(dtype).name in ("bf16", "f16")
 
 

@@ -151,7 +151,7 @@ class _Run:
 
     def _place(self, result: SSAValue, shape: tuple[int, ...]) -> Place:
         """
-        Where a result of a kernel goes: a fresh array if the run yields it, or the workspace.
+        Returns the place of a kernel's result: a fresh array if the run yields it, else a buffer.
 
         The kernel sees it in a shape of its own.
         """
@@ -174,7 +174,7 @@ class _Run:
         return Place(self.writer.text(seen), seen.home, place.buffer)
 
     def _is_given(self, value: SSAValue) -> bool:
-        """Whether the run yields a value, or one that takes over its buffer."""
+        """Returns True if the run yields a value, or one that takes over its buffer."""
         heirs = {taken: result for result, taken in self.taken.items()}
         while value in heirs:
             value = heirs[value]

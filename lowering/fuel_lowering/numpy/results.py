@@ -27,7 +27,7 @@ REMEMBERED = 2
 
 
 def is_remembered(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    """Whether memory for such a result is worth remembering."""
+    """Returns True if memory for such a result is worth remembering."""
     return SMALLEST <= prod(shape) * dtype.itemsize <= LARGEST
 
 

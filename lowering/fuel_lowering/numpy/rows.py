@@ -32,7 +32,7 @@ NOTHING = Recipe(())
 
 
 def rows_of(block: Block) -> Rows | None:
-    """What the ops of a reduction kernel are along; None if not all are along the same rows."""
+    """Returns the rows of a reduction kernel; None if its ops are not all along the same."""
     found = {
         Rows(tuple(tensor_type(op.operands[0]).get_shape()), op.axes())
         for op in block.ops

@@ -154,14 +154,14 @@ class _Loop:
         return before, body
 
     def _wanted(self, yielded: Sequence[Ref]) -> list[Ref]:
-        """What the loop must compute: all but the ys that nobody reads."""
+        """Returns the values that the loop must compute: all but the ys that nobody reads."""
         first = len(self.op.inits)
         ys = dict(enumerate(self.op.y_results, first))
         outputs, read = self.step.outputs, self.straight.read
         return [v for i, v in enumerate(yielded) if i not in ys or outputs[i] in read]
 
     def _claim(self, yielded: Sequence[Ref]) -> None:
-        """Which result of the body is which carry, y and flag; other values are copied."""
+        """Maps results of the body to carries, ys and the flag; other values are copied."""
         op, outputs = self.op, self.step.outputs
         count, end = len(op.inits), len(op.end.ys)
         own = {result for step in self.body for result in step.results}
@@ -255,7 +255,7 @@ class _Loop:
         return Place.of(self.writer.buffer(argument.hint, argument.shape, argument.dtype))
 
     def _dies_in_time(self, carry: _Carry, kept: Sequence[Ref]) -> bool:
-        """Whether nothing reads the carry once the array of its next value is being written."""
+        """Returns True if nothing reads the carry while its next value is being written."""
         flags = [] if self.flag is None else [self.flag]
         chain = chains(self.body, {*kept, *flags})[carry.following]
         first = next(i for i, step in enumerate(self.body) if chain[0] in step.results)
@@ -286,7 +286,7 @@ class _Loop:
         return name if shape else f"{name}_row"
 
     def _stack(self, ref: Ref) -> str:
-        """What the loop runs over: rows are arrays even where they have rank 0."""
+        """Returns the arrays that the loop runs over; rows are arrays even with rank 0."""
         if len(ref.shape) == 1:
             ref = ref.view("{}[:, None]", ref.layout.unsqueeze(1))
         reverse = "[::-1]" if self.op.reverse is not None else ""

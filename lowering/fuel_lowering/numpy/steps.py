@@ -81,7 +81,7 @@ def copied(value: Ref) -> Step:
 
 @dataclass(eq=False)
 class Place:
-    """Where results lie: the name of an array, and the buffer behind it if the workspace has it."""
+    """Represents the place of a result: the name of an array, and its buffer, if any."""
 
     text: str
     home: int
@@ -152,7 +152,7 @@ def chains(
 
 
 def may_take_over(step: Step, value: Ref) -> bool:
-    """Whether the result may lie where `value` lies, as far as this step is concerned."""
+    """Returns True if the result may lie where `value` lies, as far as this step is concerned."""
     result = step.result
     if step.fills is not None or (value.shape, value.dtype) != (result.shape, result.dtype):
         return False
@@ -209,7 +209,7 @@ class Straight:
         self.writer.touch(self.kept)
 
     def place_of(self, ref: Ref) -> Place:
-        """Where a result goes, from now on."""
+        """Sets the place of a result, from now on."""
         chain = self.chain_of[ref]
         if chain.place is None:
             hint = chain.members[-1].hint
@@ -242,7 +242,7 @@ class Straight:
             writer.line(line.format(*operands, **fields))
 
     def _allocates(self, step: Step) -> bool:
-        """Whether the first call of a chain may make the array: it sees the shape, not rank 0."""
+        """Returns True if the first call of a chain may make the array: it has the shape."""
         full = any(o.extents == step.result.shape for o in step.operands)
         return step.recipe.allocates and full and bool(step.result.shape)
 

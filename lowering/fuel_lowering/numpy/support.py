@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What generated code calls besides NumPy: memory, and elementwise functions that no ufunc computes.
+Gives generated code what NumPy lacks: memory, and elementwise functions that no ufunc computes.
 
 The functions fill `out`; `t`, `bits` and `mask` are arrays of its shape that they may overwrite.
 """

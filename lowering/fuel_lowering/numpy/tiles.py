@@ -39,7 +39,7 @@ CACHE_BYTES = 4 * 4 * LARGE_TILE
 @dataclass(frozen=True)
 class Grid:
     """
-    How an iteration shape is cut.
+    Represents the cuts of an iteration shape.
 
     `groups` are runs of axes read as one; tiles are cut along group `axis`, `rows` at a time. The
     groups in `reduced` are whole in every tile, and so are those after `axis`; each index of the
@@ -97,7 +97,7 @@ class Grid:
         return tuple(place for place, group in enumerate(inner) if group[0] in axes)
 
     def lacking(self, extents: Sequence[int]) -> int | None:
-        """How many leading groups an array has no axis for; None: its axes are not the groups."""
+        """Returns how many leading groups an array has no axis for; None for other axes."""
         grouped, rank = self.grouped(extents), len(extents)
         lead = len(grouped) - rank
         fits = lead >= 0 and grouped[lead:] == tuple(extents) and prod(grouped[:lead]) == 1
@@ -119,7 +119,7 @@ class Grid:
 
 
 def iteration_rows(steps: Sequence[Step]) -> Rows | None:
-    """What all steps iterate over, columns of its rows aside; None if there is nothing such."""
+    """Returns the shape all steps iterate over, columns of rows aside; None if there is none."""
     if not steps or any(s.recipe.scope == "whole" or s.fills is not None for s in steps):
         return None
     shape = max((s.result.shape for s in steps), key=prod)
@@ -195,7 +195,7 @@ def _strides(layout: Layout, shape: Sequence[int]) -> tuple[int | None, ...]:
 def _join(
     strides: Sequence[int | None], shape: Sequence[int], group: Sequence[int], inner: int
 ) -> bool:
-    """Whether an array steps through an axis as it does through a group; an extent of 1 says no."""
+    """Returns True if an array steps through an axis of more than 1 as through a group."""
     outer = next((axis for axis in reversed(group) if shape[axis] != 1), None)
     if outer is None or shape[inner] == 1:
         return True

@@ -34,7 +34,7 @@ from fuel_dialect.traits import ViewOp
 from fuel_lowering.numpy.buffers import Buffer
 
 MODULE, SCRATCH, CALL = 0, 1, 2
-"""Where a value is known: when loaded, per workspace, per call; deeper levels are loop bodies."""
+"""The level at which a value is known: load, workspace, call; deeper ones are loop bodies."""
 
 
 @dataclass(eq=False)
@@ -150,7 +150,7 @@ def whole(ref: Ref) -> Ref:
 
 
 def is_view(op: Operation) -> bool:
-    """Whether the op is a view, or a reshape: one where the layout allows it."""
+    """Returns True if the op is a view, or a reshape: one where the layout allows it."""
     return isinstance(op, ViewOp | ReshapeOp)
 
 
@@ -194,4 +194,4 @@ EXPRESSIONS: dict[type[Operation], Callable[[Any, int], str]] = {
     SqueezeOp: lambda op, rank: _at(int_value(op.dim), "0, ..."),
     FlipOp: lambda op, rank: _at(int_value(op.dim), "::-1"),
 }
-"""What a view op appends to the name of its operand."""
+"""Returns the text that a view op appends to the name of its operand."""

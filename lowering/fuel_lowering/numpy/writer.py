@@ -53,7 +53,7 @@ class FunctionWriter:
 
     reuse: bool = True
     keeps_operands: bool = True
-    """Whether nothing is written over an operand of the run."""
+    """True if nothing is written over an operand of the run."""
     has_written: bool = False
     names: Names = field(default_factory=Names)
     clock: int = 0

@@ -18,7 +18,7 @@ CHECK = "check"
 """The name of a scalar that is the number of the first checked op of a launch."""
 
 OFFSET = "offset_"
-"""What the name of a scalar begins with that is the first element of the parameter it names."""
+"""The prefix of the name of a scalar that is the first element of the parameter it names."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Emitted:
 
 
 class Emitter(Protocol):
-    """What writes the kernels of a target."""
+    """Writes the kernels of a target."""
 
     @property
     def target(self) -> str:

@@ -26,7 +26,7 @@ class Parameter:
     elements: int
     writes: bool
     aligned: bool = True
-    """Whether every launch passes it at a multiple of 16 bytes."""
+    """True if every launch passes it at a multiple of 16 bytes."""
 
     def first_element(self, byte_offset: int) -> int:
         """Returns the number of the element that lies so many bytes into the buffer."""
@@ -75,7 +75,7 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        """What the elements take."""
+        """The bytes of the elements."""
         return self.elements * dtypes.BY_NAME[self.dtype].itemsize
 
 

@@ -110,7 +110,7 @@ class _Lowering:
         return self.builder.emitter.emit_in_place(form) if form else None
 
     def _lies_on_operand(self, result: SSAValue) -> bool:
-        """Whether a result has the very memory of the operand that it takes over."""
+        """Returns True if a result has the very memory of the operand that it takes over."""
         if result not in self.taken:
             return False
         builder, pair = self.builder, (result, self.taken[result])

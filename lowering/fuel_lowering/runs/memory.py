@@ -29,7 +29,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Moving:
-    """How the arguments and results of a kernel lie, as far as its code depends on it."""
+    """Represents the layout of arguments and results, as far as code depends on it."""
 
     moves: frozenset[int] = frozenset()
     unaligned: frozenset[int] = frozenset()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the targets of `xdsl-opt -t` share: the runs of a module, and launches as text."""
+"""Prints for the targets of `xdsl-opt -t`: the runs of a module, and launches as text."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Steps:
                 builder.copy(result.type, place, target)
 
     def _outer(self) -> dict[SSAValue, Place]:
-        """Where the operands of the scan lie; what is no operand of the kernel is written first."""
+        """Returns the places of the scan's operands; others than the kernel's are written."""
         builder, kernel = self.builder, self.kernel
         block = kernel.body.block
         places: dict[SSAValue, Place] = {
@@ -70,7 +70,7 @@ class Steps:
         return places
 
     def _results(self, value: SSAValue) -> list[Place]:
-        """Where the kernel gives a result of the scan: as often as it yields it."""
+        """Returns the places of a result of the scan: as many as the kernel yields of it."""
         last = self.kernel.body.block.last_op
         assert last is not None
         pairs = zip(last.operands, self.kernel.outputs, strict=True)
@@ -119,7 +119,7 @@ class Steps:
         builder.launch(op, at, self.emitted[key])
 
     def _moving(self, operands: Sequence[SSAValue], at: Sequence[Place]) -> Moving:
-        """What moves between steps, so that one code serves all of them but perhaps the first."""
+        """Returns what moves between steps, so that one code serves all but perhaps the first."""
         steps = [
             size_in_bytes(tensor_type(value)) if self._is_stepped(value) else 0
             for value in operands
@@ -136,7 +136,7 @@ class Steps:
         return False
 
     def _stacked(self, value: SSAValue) -> int | None:
-        """Which of the ys a value of the body is written to; None if it is none that is read."""
+        """Returns the place of the y that a value of the body is; None if none is read."""
         if not isinstance(value.owner, KernelOp):
             return None
         for number, y in enumerate(self.scan.end.ys):
@@ -145,7 +145,7 @@ class Steps:
         return None
 
     def _target(self, result: SSAValue, step: int, index: int) -> Place:
-        """Where a kernel of the body writes a result."""
+        """Returns the place to which a kernel of the body writes a result."""
         number = self._stacked(result)
         if number is not None:
             stack = self._results(self.scan.y_results[number])[0]
@@ -169,7 +169,7 @@ class Steps:
                     self.builder.copy(value.type, places[value], target)
 
     def _carried(self, value: SSAValue, step: int, places: Mapping[SSAValue, Place]) -> Place:
-        """Where the next step finds a carry; what was a carry before gets a place of its own."""
+        """Returns the place of a carry for the next step; an earlier carry gets one of its own."""
         if not any(value is argument for argument in self.scan.carry_args):
             return places[value]
         target = self._turn(value, step)

@@ -48,7 +48,7 @@ class CompiledKernel:
 
     @property
     def threads(self) -> int:
-        """How many threads a block has."""
+        """The number of threads of a block."""
         return WARP * self.num_warps
 
 

@@ -86,7 +86,7 @@ def interpreting() -> Iterator[None]:
 
 def _rewrite(function: Any) -> Callable[..., Any]:
     """
-    What Triton's interpreter makes of the text of a function, which is read once.
+    Returns the function that Triton's interpreter makes of a text, which is read once.
 
     It is kept by the function, which it refers to: a table would keep both for ever.
     """

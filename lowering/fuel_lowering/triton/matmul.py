@@ -65,7 +65,7 @@ GROUP = 8
 
 
 def kind_of(form: MatmulForm) -> Kind:
-    """How a product is computed. Factors of f32 and bf16 meet as f32."""
+    """Represents the arithmetic of a product. Factors of f32 and bf16 meet as f32."""
     accumulator = form.accumulator
     if accumulator.is_integer:
         return "integer"
@@ -176,7 +176,7 @@ class MatmulWriter(KernelWriter):
         return Axis(name, mask)
 
     def _over_result(self, layout: Layout, whole: bool = False) -> Access:
-        """Where a layout over the shape of the result lies."""
+        """Returns the offsets of a layout over the shape of the result."""
         rank = len(layout.shape)
         axes = [
             (self.m, select_axes(layout, [rank - 2])),
@@ -207,7 +207,7 @@ class MatmulWriter(KernelWriter):
             self.line(f"acc = {self._multiplied(lhs, rhs)}")
 
     def _beside(self, load: Load, axis: Axis, position: int) -> Access:
-        """Where a factor lies, as far as it does not depend on k."""
+        """Returns the offsets of a factor, as far as they do not depend on k."""
         layout = load.layout
         rank = len(layout.shape)
         own = rank - 2 + position

@@ -75,7 +75,7 @@ class Tiling:
 
 
 def tiling_of(form: RowForm) -> Tiling:
-    """How the rows of a kernel are cut."""
+    """Represents the cuts of the rows of a kernel."""
     rows, columns = form.rows, max(form.columns, 1)
     wide = power_of_two(columns)
     high = min(ACROSS, power_of_two(rows)) if _lies_across(form) else 1
@@ -94,7 +94,7 @@ def tiling_of(form: RowForm) -> Tiling:
 
 
 def _lies_across(form: RowForm) -> bool:
-    """Whether the elements of a row lie apart in memory, and those of a column together."""
+    """Returns True if the elements of a row lie apart in memory, and those of a column together."""
     layouts = [load.layout for v, load in form.loads.items() if _is_full(form, v)]
     if not layouts or form.rows < 2:
         return False
@@ -136,7 +136,7 @@ def emit_rows(form: RowForm) -> Emitted:
 
 
 def _accumulator(form: RowForm, reduction: Reduction) -> DType:
-    """What a reduction is computed in; masks are compared as integers."""
+    """Returns the dtype that a reduction is computed in; masks are compared as integers."""
     dtype = form.dtype(reduction.source)
     return I32 if dtype == MASK else dtype
 
@@ -167,7 +167,7 @@ class RowWriter(KernelWriter):
 
     @property
     def is_whole(self) -> bool:
-        """Whether a row is one block."""
+        """True if a row is one block."""
         return self.tiling.columns >= self.rows_form.columns
 
     def write(self) -> tuple[DeviceKernel, tuple[int, ...]]:
@@ -202,7 +202,7 @@ class RowWriter(KernelWriter):
                 self._store_part(self.temporary_slot(number), at, name)
 
     def combine(self, reduction: Reduction, part: Part) -> None:
-        """What the programs that shared a row found, combined."""
+        """Returns the combined results of the programs that shared a row."""
         inside = self._splits()
         at = Access(f"r * {self.sharers} + split", conjunction([self.rows.mask, inside]))
         blocks: list[str] = []
@@ -266,7 +266,7 @@ class RowWriter(KernelWriter):
         return self.full(layout)
 
     def full(self, layout: Layout, whole: bool = False) -> Access:
-        """Where a layout over all elements lies."""
+        """Returns the offsets of a layout over all elements."""
         rows, columns = self.rows_form.split(layout)
         return self.place([(self.rows, rows), (self.columns, columns)], rows.offset, whole)
 
@@ -306,7 +306,7 @@ class RowWriter(KernelWriter):
     # Reductions.
 
     def sources(self, reduction: Reduction) -> tuple[str, ...]:
-        """What a reduction combines: its neutral element where there is no column."""
+        """Returns the value a reduction combines: its neutral element outside the columns."""
         shape, dtype = self.shape, _accumulator(self.rows_form, reduction)
         value = self.value(reduction.source)
         if value.dtype == MASK:
@@ -327,7 +327,7 @@ class RowWriter(KernelWriter):
         return f"({self.tiling.rows}, {self.tiling.columns})"
 
     def _is_block(self, value: SSAValue) -> bool:
-        """Whether a value is known to have an element for each of the block."""
+        """Returns True if a value is known to have an element for each of the block."""
         value = self.resolve(value)
         if value in self.blocks:
             return True
@@ -347,7 +347,7 @@ class RowWriter(KernelWriter):
         return is_block
 
     def _steps(self, offset: str, index: str) -> bool:
-        """Whether an offset steps along an axis, by its index or a coordinate made of it."""
+        """Returns True if an offset steps along an axis, by its index or its coordinate."""
         made = [name for text, name in self.places.items() if re.search(rf"\b{index}\b", text)]
         return not {index, *made}.isdisjoint(re.findall(r"\w+", offset))
 

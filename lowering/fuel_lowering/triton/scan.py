@@ -143,7 +143,7 @@ class ScanWriter(KernelWriter):
 
 
 def _all_steps(form: ScanForm, value: SSAValue) -> Layout:
-    """Where an operand lies over all steps."""
+    """Returns the offsets of an operand over all steps."""
     layout = form.loads[value].layout
     step = form.x_steps.get(value, 0)
     return Layout((form.length, *layout.shape), (step, *layout.strides), layout.offset)

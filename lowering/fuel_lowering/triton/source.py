@@ -35,11 +35,11 @@ POINTEES = {
     "f32": "fp32",
     "f64": "fp64",
 }
-"""What a buffer of each dtype points to, in Triton's names. A mask is a byte that is 0 or 1."""
+"""The pointee of a buffer of each dtype, by Triton's names. A mask is a byte: 0 or 1."""
 
 
 def pointee(kernel: DeviceKernel, dtype: str) -> str:
-    """What Triton calls an element. Raises `LoweringError` for a type it has no kernel for."""
+    """Returns Triton's name of an element type. Raises `LoweringError` if it has no kernel."""
     if dtype not in POINTEES:
         known = ", ".join(POINTEES)
         raise LoweringError(f"kernel {kernel.name}: dtype {dtype} in Triton; it takes {known}")

@@ -64,7 +64,7 @@ class Tiles:
 
 
 def tiles_of(form: MapForm) -> Tiles | None:
-    """How a kernel is tiled; None where all operands lie along with the results, or are short."""
+    """Returns the tiling of a kernel; None if operands lie along with results, or are short."""
     if not all(op.has_trait(Elementwise) for op in form.ops):
         return None
     values = list(form.loads)

@@ -54,13 +54,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """Where an operand lies at the points of a block: the offset, and the mask of what exists."""
+    """Represents the place of an operand at the points of a block: offset, and mask."""
 
     offset: str
     mask: str = ""
 
     def __and__(self, mask: str) -> Access:
-        """Where a further mask holds too."""
+        """Returns the place under a further mask."""
         return replace(self, mask=conjunction([self.mask, mask]))
 
 
@@ -86,14 +86,14 @@ class KernelWriter(abc.ABC):
     ):
         self.form = form
         self.wide = wide
-        """Whether indices need 64 bits."""
+        """True if indices need 64 bits."""
         self.name = f"{identifier(form.name)}_{suffix}"
         self.code = Code(LANGUAGE)
         self.code.taken |= RESERVED | {self.name, "status", CHECK}
         self.copies = isinstance(form, MapForm) and not any(
             op.has_trait(Elementwise) for op in form.ops
         )
-        """Whether elements are moved and nothing else."""
+        """True if elements are moved and nothing else."""
         self.slots = self._slots(temporaries)
         self.used: dict[int, bool] = {}
         self.values: dict[SSAValue, Value] = {}
@@ -161,7 +161,7 @@ class KernelWriter(abc.ABC):
         self, axes: Sequence[tuple[Axis, Layout]], offset: int = 0, whole: bool = False
     ) -> Access:
         """
-        Where elements lie: the sum of what each axis adds by its part of a layout.
+        Returns the offset of elements: the sum of what each axis adds by its part of a layout.
 
         `whole` is the place of a result, which has the shape of the block: an axis of extent 1
         takes part too, as its index is 0.
@@ -177,7 +177,7 @@ class KernelWriter(abc.ABC):
         return Access(" + ".join(texts).replace("+ -", "- "), conjunction(masks))
 
     def _along(self, axis: Axis, part: Layout) -> str:
-        """What an axis adds to an offset; empty where the layout does not step along it."""
+        """Returns what an axis adds to an offset; empty if the layout does not step along it."""
         extents, (short,) = merged(part.shape, [Layout(part.shape, part.strides)])
         if not any(short.strides):
             return ""
@@ -210,7 +210,7 @@ class KernelWriter(abc.ABC):
         return self.code.let(text if self.keeps(dtype) else loaded(text, dtype), dtype, hint)
 
     def keeps(self, dtype: DType) -> bool:
-        """Whether elements are not widened: there and back, a NaN would lose its bits."""
+        """Returns True if elements are not widened: there and back, a NaN would lose its bits."""
         return self.copies and dtype.is_float and dtype.bits == 16
 
     def store(self, slot: int, at: Access, value: Value) -> None:
@@ -241,7 +241,7 @@ class KernelWriter(abc.ABC):
 
     @abc.abstractmethod
     def where(self, value: SSAValue) -> Access:
-        """Where a load lies at the points of the block."""
+        """Returns the place of a load at the points of the block."""
 
     def evaluate(self, ops: Sequence[Operation]) -> None:
         """The values of some elementwise ops, which are not computed again where known."""
@@ -252,7 +252,7 @@ class KernelWriter(abc.ABC):
                 self.values[result] = evaluate(self.code, op, operands)
 
     def is_literal(self, value: SSAValue) -> bool:
-        """Whether an op has turned out to give a number, whatever its operands are."""
+        """Returns True if an op has turned out to give a number, whatever its operands are."""
         return value in self.values and not self.values[value].text.isidentifier()
 
     # The whole.
@@ -314,7 +314,7 @@ def definition(name: str, arguments: Sequence[str]) -> str:
 
 
 def signature(form: Form) -> str:
-    """What a kernel takes and gives: `softmax: f32[64,256] -> f32[64,256]`."""
+    """Returns the signature of a kernel: `softmax: f32[64,256] -> f32[64,256]`."""
     operands = ", ".join(_type(type) for type in form.arguments)
     results = ", ".join(_type(tensor_type(value)) for value in form.results)
     return f"{form.name}: {operands} -> {results}"

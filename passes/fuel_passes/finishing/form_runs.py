@@ -185,7 +185,7 @@ def _chains(block: Block, default: TargetAttr, targets: tuple[TargetAttr, ...]) 
 
 
 def _waits_for(op: Operation, run: _Run) -> bool:
-    """Whether an op reads what a run gives, or may take over the buffer of what it reads."""
+    """Returns True if an op reads a result of a run, or may take over a buffer it reads."""
     if any(value in run.reads for value in reused_values(op)):
         return True
     return any(operand.owner in run.kernels for operand in op.operands)

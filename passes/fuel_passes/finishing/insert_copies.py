@@ -116,7 +116,7 @@ class _Copies:
         self.crossings: dict[tuple[Homes, DeviceAttr], Crossing] = {}
 
     def crossing(self, value: SSAValue, device: DeviceAttr) -> Crossing:
-        """How a value comes to a device; worked out once for each pair of places."""
+        """Brings values to devices; a path is worked out once for each pair of places."""
         key = (self.residency.of(value), device)
         found = self.crossings.get(key)
         if found is None:
@@ -231,7 +231,7 @@ def _pass_in(branch: BranchOp, value: SSAValue) -> int:
 
 def _take_over(branch: BranchOp, passed: _Passed) -> None:
     """
-    Where no arm reads an operand itself any more, one that brings it somewhere takes its place.
+    Replaces an operand that no arm reads itself any more by one that brings it somewhere.
 
     So a branch keeps the order of its operands when the plan is stripped.
     """

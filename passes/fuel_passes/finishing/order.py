@@ -78,7 +78,7 @@ def direct_dependencies(op: Operation, block: Block) -> list[Operation]:
 
 
 def reaches(before: Mapping[Node, Sequence[Node]], start: Node, goal: Node) -> bool:
-    """Whether `goal` must come before `start`."""
+    """Returns True if `goal` must come before `start`."""
     seen, pending = {start}, [start]
     while pending:
         for node in before[pending.pop()]:

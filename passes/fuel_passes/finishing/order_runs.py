@@ -54,7 +54,7 @@ def order_runs(block: Block) -> None:
 
 
 def _add_readers(items: list[Operation], before: dict[Operation, list[Operation]]) -> None:
-    """What may take over a buffer stays behind those who read it before."""
+    """Keeps an op that may take over a buffer behind those that read it before."""
     place = {op: index for index, op in enumerate(items)}
     for op in items:
         readers = [use.operation for value in reused_values(op) for use in value.uses]

@@ -19,7 +19,7 @@ from fuel_passes.forming.outline import Outliner, erase_dead, is_leaf, is_splat
 
 
 def is_carried(op: Operation) -> bool:
-    """Whether an op of a kernel only brings operands and results: views, splats, the yield."""
+    """Returns True if an op only brings operands and results: views, splats, the yield."""
     if not op.results or isinstance(op, ViewOp) or is_leaf(op.results[0]):
         return True
     return op.has_trait(FreeWhenContiguous)

@@ -111,7 +111,7 @@ def _thin_out(function: FuncOp, targets: Sequence[TargetAttr]) -> None:
 
 
 def value_of(branch: BranchOp, index: int) -> tuple[bool, float]:
-    """How much an arm is worth: refuges before all others, then by nanoseconds at stake."""
+    """Returns the rank of an arm: refuges before all others, then by nanoseconds at stake."""
     arms = branch.arms.data
     price = arms[index].price_ns
     known = [arm.price_ns for arm in arms if arm.price_ns is not None]

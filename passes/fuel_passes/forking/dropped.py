@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a plan left out to stay small, noted on the function that it was left out of."""
+"""Notes on a function the arms that its plan left out to stay small."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from fuel_passes.planning.topology import check_plan, resolve, transfer_ns
 from fuel_passes.walk import functions
 
 REFUGE = "refuge from a full device"
-"""Why an arm is there that would be too dear otherwise."""
+"""The reason for an arm that would be too dear otherwise."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class _Survey:
         return _planned_target(op, default, self.topology.targets) if len(able) > 1 else None
 
     def _home(self, op: Operation, default: TargetAttr) -> str:
-        """Where something that is in no segment leaves its results, as far as prices say."""
+        """Returns the device on which an item outside all segments leaves its results, by price."""
         planned = _planned_target(op, default, self.topology.targets)
         if planned is not None:
             return planned.device.label

@@ -322,7 +322,7 @@ def fresh_ids(function: FuncOp) -> Iterator[str]:
 
 
 def arms_left(function: FuncOp) -> int:
-    """How many planned arms may still be added to a function; negative if it has too many."""
+    """Returns how many planned arms a function may still get; negative if it has too many."""
     kernels = arms = 0
     pending: list[Collection[Operation]] = [list(b.ops) for b in function.body.blocks]
     while pending:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a package that adds passes declares: pathfinders, which add arms, and pruners."""
+"""Declares the passes of other packages: pathfinders, which add arms, and pruners."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ STEPS: tuple[Step, ...] = get_args(Step)
 
 @dataclass(frozen=True)
 class Planning:
-    """What a pass may know of the plan that it takes part in."""
+    """Represents what a pass may know of the plan that it takes part in."""
 
     candidates: Candidates
-    """What could run a kernel, and at what price, as the options of the pass have it."""
+    """The candidates for kernels and their prices, as the options of the pass have it."""
 
     @property
     def topology(self) -> Topology:
@@ -67,7 +67,7 @@ REWRITES_PER_OP = 16
 """A pattern that changes more than so many times the ops of a module is taken not to end."""
 
 LEAST_REWRITES = 1024
-"""What a pattern may change in a small module."""
+"""Represents the change that a pattern may make in a small module."""
 
 
 class Bounded(RewritePattern):

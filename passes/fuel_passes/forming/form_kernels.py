@@ -37,7 +37,7 @@ CAPS = Caps()
 LABEL_WORDS = 4
 
 Role = Literal["full", "row"]
-"""What a value of a group is: an element for each of its shape, or one for each row."""
+"""The role of a value of a group: an element for each of its shape, or one for each row."""
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ class _Former:
 
 
 def _is_fusible(op: Operation) -> bool:
-    """Whether an op along axes has rows of more than one element."""
+    """Returns True if an op along axes has rows of more than one element."""
     assert isinstance(op, AlongAxesOp)
     return has_rows(tuple(tensor_type(op.operands[0]).get_shape()), op.axes())
 

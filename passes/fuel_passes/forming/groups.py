@@ -56,7 +56,7 @@ class Group:
         return tuple(1 if axis in axes else extent for axis, extent in enumerate(self.shape))
 
     def merges(self, other: Group) -> bool:
-        """Whether both can be one kernel."""
+        """Returns True if both can be one kernel."""
         if (self.shape, self.placement) != (other.shape, other.placement):
             return False
         if self.kind.fuses_results or other.kind.fuses_results:
@@ -64,7 +64,7 @@ class Group:
         return self.axes is None or other.axes is None or self.axes == other.axes
 
     def has_room(self, op: FuelOp, caps: Caps, other: Group | None = None) -> bool:
-        """Whether there is room for an op, whatever it reads, and for all of another group."""
+        """Returns True if an op has room, whatever it reads, with all of another group."""
         ops, inputs = len(self.ops), self.inputs
         if other is not None:
             ops, inputs = ops + len(other.ops), inputs | other.inputs
@@ -104,7 +104,7 @@ class Group:
         self.parts += parts_of(op)
 
     def takes_axes(self, op: FuelOp, axes: tuple[int, ...]) -> bool:
-        """Whether an op along some axes, which reads a value of full shape, may join."""
+        """Returns True if an op along some axes, which reads a value of full shape, may join."""
         if self.kind.fuses_results or self.placement != op.placement:
             return False
         return self.axes is None or self.axes == axes
@@ -118,12 +118,12 @@ def parts_of(op: Operation) -> int:
 
 
 def keeps_order(view: Operation) -> bool:
-    """Whether a view of a statistic is one too: the same elements in the same order."""
+    """Returns True if a view of a statistic is one too: the same elements in the same order."""
     return isinstance(view, SqueezeOp | UnsqueezeOp) or view.has_trait(FreeWhenContiguous)
 
 
 def spreads(view: Operation, shape: tuple[int, ...], column: tuple[int, ...]) -> bool:
-    """Whether a view repeats each element of a statistic along its row."""
+    """Returns True if a view repeats each element of a statistic along its row."""
     if not isinstance(view, BroadcastToOp):
         return False
     source = tuple(tensor_type(view.operands[0]).get_shape())
@@ -132,5 +132,5 @@ def spreads(view: Operation, shape: tuple[int, ...], column: tuple[int, ...]) ->
 
 
 def has_rows(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Whether rows along some axes are longer than one element, and there are any."""
+    """Returns True if rows along some axes are longer than one element, and there are any."""
     return prod(shape) > 0 and prod(shape[axis] for axis in axes) > 1

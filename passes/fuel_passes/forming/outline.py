@@ -16,12 +16,12 @@ from fuel_dialect.traits import Leaf
 
 
 def is_leaf(value: SSAValue) -> bool:
-    """Whether a constant, weight or iota gives the value."""
+    """Returns True if a constant, weight or iota gives the value."""
     return not isinstance(value.owner, Block) and value.owner.has_trait(Leaf)
 
 
 def is_splat(value: SSAValue) -> bool:
-    """Whether a constant with one value in all elements gives the value."""
+    """Returns True if a constant with one value in all elements gives the value."""
     owner = value.owner
     return isinstance(owner, ConstOp) and owner.splat is not None
 

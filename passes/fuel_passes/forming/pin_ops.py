@@ -123,7 +123,7 @@ def _pin_ops(function: FuncOp, wanted: Mapping[str, TargetAttr]) -> list[str]:
 
 @dataclass(frozen=True)
 class Named:
-    """What a function has, by the names that a pin may use, outer decisions before inner ones."""
+    """Maps the names that a pin may use to parts of a function, outer decisions first."""
 
     ops: Mapping[str, Sequence[FuelOp]]
     values: Mapping[str, Sequence[FuelOp]]

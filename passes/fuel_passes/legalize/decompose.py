@@ -84,7 +84,7 @@ def _chosen(module: ModuleOp, topology: Topology, names: Collection[str]) -> Ite
 
 
 def _is_served(op: FuelOp, site: Site) -> bool:
-    """Whether a target has a kernel for an op. Raises if nothing can be done about it."""
+    """Returns True if a target has a kernel for an op. Raises if nothing can be done about it."""
     allowed = site.candidates(op)
     if any(serves(op, target) for target in allowed) or op.has_trait(IsTerminator):
         return True

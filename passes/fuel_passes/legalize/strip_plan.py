@@ -75,7 +75,7 @@ def _is_planned(op: Operation) -> bool:
 
 
 def is_planned_branch(op: BranchOp) -> bool:
-    """Whether a pass made the branch: then arm 0 is what stood there before."""
+    """Returns True if a pass made the branch: then arm 0 is what stood there before."""
     return bool(op.arms.data) and op.arms.data[0].is_planned
 
 

@@ -121,7 +121,7 @@ class _Unrolling:
         self.carries: list[SSAValue] = list(scan.inits)
         self.rows: list[list[SSAValue]] = [[] for _ in scan.end.ys]
         self.active: SSAValue | None = None
-        """Whether the step is done; None while it certainly is."""
+        """True if the step is done; None while it certainly is."""
         self.count: SSAValue | None = None
 
     def results(self) -> list[SSAValue]:

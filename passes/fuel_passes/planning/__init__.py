@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which kernel runs where, at what price."""
+"""Decides which kernel runs on which target, by price."""

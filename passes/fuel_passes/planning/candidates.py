@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What could run each item of a block, and for how long: kernels, decisions, transfers and runs.
+Lists the candidates of each item of a block with their prices: kernels, decisions, transfers, runs.
 
 A kernel has a candidate for each source of each target: the library calls and the generated loops
 of one device compete as devices do.
@@ -54,15 +54,15 @@ class Candidate:
     refusal: str | None = None
     source: str = ""
     generic: bool = False
-    """Whether the source is there for everything, and not made for such kernels."""
+    """True if the source serves every kernel, and is not made for such ones."""
     splits: bool = False
-    """Whether the source makes one call for each op in place of the kernel as it is."""
+    """True if the source makes one call for each op in place of the kernel as it is."""
     measured: bool = False
-    """Whether the price was measured."""
+    """True if the price was measured."""
     model_ns: int | None = None
     """The price of the model, before anything was measured."""
     reuses: bool = True
-    """Whether it may write into the memory of an operand."""
+    """True if it may write into the memory of an operand."""
 
     @property
     def where(self) -> str:
@@ -157,7 +157,7 @@ class Candidates:
     def _measured(
         self, kernel: KernelOp, target: TargetAttr, source: KernelSource, splits: bool
     ) -> int | None:
-        """What was measured of a kernel, or of all its calls; None if of one nothing is known."""
+        """Returns the measured time of a kernel, or of its calls; None if one has none."""
         if self.measured is None:
             return None
         parts = [kernel]
@@ -230,7 +230,7 @@ def calibrated(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 def _off_by(found: Sequence[Candidate], target: TargetAttr) -> float:
-    """How many times as long as modelled the measured candidates of a target take."""
+    """Returns the ratio of measured to modelled times of the candidates of a target."""
     pairs = [(c.price_ns or 0, c.model_ns or 0) for c in found if c.measured and c.target == target]
     measured, modelled = (sum(times) for times in zip(*pairs, strict=True))
     return measured / modelled if modelled else 1
@@ -272,7 +272,7 @@ def measurement_key(kernel: KernelOp, target: TargetAttr, topology: Topology) ->
 
 
 def _splits(kernel: KernelOp, source: KernelSource) -> bool:
-    """Whether a source makes one call for each op in place of a kernel."""
+    """Returns True if a source makes one call for each op in place of a kernel."""
     return source.launches == "op" and kernel.kind.data != LIBRARY.name
 
 
@@ -300,7 +300,7 @@ def _sum(prices: Iterable[int | None]) -> int | None:
 
 
 def is_movable(branch: BranchOp) -> bool:
-    """Whether a branch is between kernels that a pass found for one device: it may go elsewhere."""
+    """Returns True if a branch is between kernels of one device, which may go elsewhere."""
     return is_planned_branch(branch) and len({arm.target for arm in branch.arms}) == 1
 
 
@@ -329,7 +329,7 @@ def _of_op(op: Operation) -> object:
 def refusal_of(
     kernel: KernelOp, description: TargetDescription, source: KernelSource
 ) -> str | None:
-    """Why a source of a target cannot make a kernel; None if it can."""
+    """Returns the reason why a source of a target cannot make a kernel; None if it can."""
     if not description.makes(kernel.kind.data, source):
         return f"it runs {', '.join(source.kinds)} kernels, not {kernel.kind.data}"
     for op in kernel.body.walk():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Which kernel sources may make a kernel at all, and which are liked better.
+Filters the kernel sources that may make a kernel, and ranks them.
 
 A hard filter says why it refuses a source; a preference narrows to those it likes, if there are
 any. What is refused is never lost: the reasons are part of the result, for errors and reports.
@@ -23,19 +23,19 @@ from fuel_dialect.traits import Elementwise
 _T = TypeVar("_T")
 
 Filter = Callable[[KernelSource], str | None]
-"""Why a source is refused; None if it is not."""
+"""Returns the reason why a source is refused; None if it is not."""
 
 Preference = Callable[[KernelSource], bool]
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a session asks of every kernel."""
+    """Represents the demands of a session on every kernel."""
 
     deterministic: bool = False
     """The same bits each time on the same hardware."""
     max_ulps: int | None = None
-    """How many units in the last place an elementwise kernel may be off; None for any."""
+    """The units in the last place that an elementwise kernel may be off; None for any."""
 
 
 class FilterRejected(FuelPassError):
@@ -66,7 +66,7 @@ def determinism(requirement: Requirement) -> Filter:
 
 
 def unstable_op(kernel: KernelOp, source: KernelSource) -> str | None:
-    """Why a bit-stable source may yet give a kernel other bits; None if it may not."""
+    """Returns why a bit-stable source may yet give a kernel other bits; None if it may not."""
     if not source.unstable:
         return None
     for op in kernel.body.walk():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Which candidates are worth keeping: ranked by price, and per device those that nothing beats.
+Keeps the candidates that are worth it: ranked by price, per device those that nothing beats.
 
 There is no fixed number of best ones; only a device with very many is thinned, where they crowd.
 """
@@ -26,9 +26,9 @@ class Entry(Generic[_T]):
     device: str
     backend: str
     costs: tuple[int, ...]
-    """What it costs in each respect: time, memory, transfers; the less the better."""
+    """The costs in each respect: time, memory, transfers; the less the better."""
     price_ns: int | None
-    """What it is ranked by; None where nobody knows."""
+    """The number that it is ranked by; None if unknown."""
 
 
 def ranked(entries: Sequence[Entry[_T]]) -> list[Entry[_T]]:
@@ -42,7 +42,7 @@ def ranked(entries: Sequence[Entry[_T]]) -> list[Entry[_T]]:
 
 def frontier(entries: Sequence[Entry[_T]], keep: int = KEEP_PER_DEVICE) -> list[Entry[_T]]:
     """
-    What is left of ranked candidates, in their order.
+    Returns the ranked candidates that are kept, in their order.
 
     On each device, those go that another beats in one respect and equals in all others; then, of
     more than `keep`, the most crowded. The first candidate stays, and so does the last one of any
@@ -62,7 +62,7 @@ def frontier(entries: Sequence[Entry[_T]], keep: int = KEEP_PER_DEVICE) -> list[
 
 
 def dominates(left: Sequence[int], right: Sequence[int]) -> bool:
-    """Whether costs are nowhere more and somewhere less than others."""
+    """Returns True if costs are nowhere more and somewhere less than others."""
     pairs = list(zip(left, right, strict=True))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What kernels took on a machine: the key that planning and running agree on, and where to ask.
+Looks up times of kernels on a machine, by a key that planning and running agree on.
 
 A measurement replaces the price of a model. What nobody measured is None, never zero. `SCHEMA` is
 the JSON schema of a file of measurements.
@@ -34,7 +34,7 @@ UNTRACKED = ""
 
 @dataclass(frozen=True)
 class MeasurementKey:
-    """What has to be the same for a measured time to be of use."""
+    """Represents all that has to be the same for a measured time to be of use."""
 
     ops: tuple[str, ...]
     """Mnemonics, in order, a scan before what it repeats."""
@@ -46,12 +46,12 @@ class MeasurementKey:
     revision: str = UNTRACKED
     """Of the code that makes the kernel."""
     hardware: str = UNTRACKED
-    """Which chip, driver and clock."""
+    """The chip, its driver and its clock."""
 
 
 @runtime_checkable
 class MeasurementSource(Protocol):
-    """Where measured times come from."""
+    """Gives measured times."""
 
     def measured_ns(self, key: MeasurementKey) -> int | None:
         """Nanoseconds of one launch; None where nothing is known."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What is placed: kernels and the values between them, as frozen data without any IR."""
+"""Represents kernels and the values between them as frozen data without any IR."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Source:
     """A value that exists before the first kernel runs."""
 
     key: Hashable
-    """Which value it is: one that several kernels read travels to each memory once."""
+    """The number of the value: one that several kernels read travels to each memory once."""
     device: str | None
-    """Where it lives; None for a leaf, which lives everywhere and is free."""
+    """The device on which it lives; None for a leaf, which lives everywhere and is free."""
     bytes: int = 0
 
 
@@ -35,7 +35,7 @@ class Node:
 
     key: int
     inputs: tuple[Input, ...]
-    """What it reads: results of nodes in front of it, or sources. May repeat."""
+    """The values that it reads: results of nodes in front of it, or sources. May repeat."""
     prices: Mapping[str, int | None]
     """
     Nanoseconds on each device that serves it. None where it is served but nobody knows its price:

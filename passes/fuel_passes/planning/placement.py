@@ -38,7 +38,7 @@ WIDTH = 24
 
 WIDEST = 256
 PARTIAL_PLANS = 10_000
-"""How many partial plans are kept at each of few kernels, and at all of them together."""
+"""The partial plans that are kept at each of few kernels, and at all of them together."""
 
 FEW = 64
 """Up to so many kernels, moves are tried from each single device too."""
@@ -53,18 +53,18 @@ class Placement:
     kernels_ns: int
     transfers_ns: int
     exact: bool
-    """Whether no placement is cheaper."""
+    """True if no placement is cheaper."""
     bound_ns: int
     """A cost that no placement is below: every kernel at its cheapest, without transfers."""
     singles: Mapping[str, int]
-    """What it costs to run everything on one device, for each device that serves all."""
+    """The cost of running everything on one device, for each device that serves all."""
     generation: str
     """Of the topology that it is made for."""
     nodes: Mapping[int, Node] = field(repr=False)
 
     @property
     def gap(self) -> float:
-        """How far above the best placement it may be at most, as a fraction; 0 where exact."""
+        """The most that it may lie above the best placement, as a fraction; 0 if exact."""
         if self.exact:
             return 0.0
         return (self.total_ns - self.bound_ns) / max(self.bound_ns, 1)
@@ -139,7 +139,7 @@ def _width(count: int) -> int:
 
 
 def _starts(previous: Placement, same: Mapping[int, int]) -> Mapping[int, str]:
-    """Where an earlier plan put the nodes, by their places now."""
+    """Returns the devices of an earlier plan, by the places that the nodes have now."""
     devices = list(previous.assignment.values())
     return {place: devices[before] for place, before in same.items()}
 
@@ -200,7 +200,7 @@ def _same_read(
     shift: int,
     head: int,
 ) -> bool:
-    """Whether two nodes read the same: what stands behind the first change has moved by `shift`."""
+    """Returns True if two nodes read the same; places behind the first change moved by `shift`."""
     if isinstance(old, Source | None) or isinstance(new, Source | None):
         return old == new
     (a, i), (b, j) = ((r, 0) if isinstance(r, int) else (r.node, r.result) for r in (old, new))
@@ -215,7 +215,7 @@ def total_ns(
     exits: Mapping[int | Output, str] | None = None,
 ) -> int:
     """
-    What a placement costs, kernels and transfers.
+    Returns the cost of a placement, kernels and transfers.
 
     Raises `FuelPassError` for a node that is not assigned to a device that serves it.
     """
@@ -260,7 +260,7 @@ class Assigned:
         self.total_ns = self._problem.total(choice)
 
     def change_ns(self, keys: Sequence[int], device: str) -> int | None:
-        """What moving nodes to a device would add; None where it does not serve one of them."""
+        """Returns the cost of moving nodes to a device; None if it does not serve one."""
         number = self._problem.devices.index(device)
         steps = [self._position[key] for key in keys]
         if any(number not in self._problem.steps[step].options for step in steps):

@@ -90,7 +90,7 @@ class PlanPass(ModulePass):
     measurements: str | MeasurementSource | None = None
 
     def candidates(self, module: ModuleOp) -> Candidates:
-        """What may run a module, under the options."""
+        """Returns the candidates for the items of a module, under the options."""
         topology = resolve(module, self.topology)
         return candidates_for(topology, self.deterministic, self.max_ulps, self.measurements)
 
@@ -296,7 +296,7 @@ class _Problem:
         return None
 
     def _inputs(self, op: Operation) -> dict[SSAValue, Input]:
-        """What an item reads that is no leaf."""
+        """Returns the operands of an item that are no leaves."""
         found: dict[SSAValue, Input] = {}
         for value in op.operands:
             given = self._input(value)
@@ -315,7 +315,7 @@ class _Problem:
         return None
 
     def exits(self) -> dict[int | Output, str]:
-        """Where the results of the function that items give must end."""
+        """Maps the results of a function that items give to the devices on which they must end."""
         end = self.block.last_op
         if not isinstance(end, ReturnOp):
             return {}
@@ -360,7 +360,7 @@ COULD = "it could"
 
 
 def _reasons(found: Sequence[Candidate]) -> Iterator[str]:
-    """Why each target refuses; each of its sources where their reasons differ."""
+    """Returns the reason of each target for refusing; of each of its sources where these differ."""
     by_target: dict[TargetAttr, dict[str, str]] = {}
     for candidate in found:
         why = candidate.refusal or COULD

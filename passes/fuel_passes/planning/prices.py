@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What ops, kernels, scans and branches cost on a target, in whole nanoseconds.
+Prices ops, kernels, scans and branches on a target, in whole nanoseconds.
 
 A simple roofline: the longer of moving the bytes and doing the arithmetic, plus a fixed cost for
 each launch. Views and leaves are free. All functions are pure.
@@ -47,7 +47,7 @@ Price = Callable[[Operation, TargetDescription], int]
 @dataclass(frozen=True)
 class Work:
     """
-    What is moved and computed.
+    Represents what is moved and computed.
 
     As much as takes this long at the rates of element types that have none of their own.
     """
@@ -115,12 +115,12 @@ def elements_of(value: SSAValue) -> int:
 
 
 def is_tiled(elements: int, target: TargetDescription) -> bool:
-    """Whether so many elements are shared out over threads."""
+    """Returns True if so many elements are shared out over threads."""
     return elements > target.tile
 
 
 def threads_for(elements: int, target: TargetDescription) -> int:
-    """How many threads work on so many elements."""
+    """Returns the number of threads that work on so many elements."""
     return target.threads if is_tiled(elements, target) else 1
 
 
@@ -256,7 +256,7 @@ def fused_ns(kernel: KernelOp, target: TargetDescription) -> int:
 
 
 def _is_shown(value: SSAValue) -> bool:
-    """Whether a value is an operand of a kernel or a view of one, which it has to write out."""
+    """Returns True if a kernel has to write out a value: an operand, or a view of one."""
     owner = value.owner
     if not isinstance(owner, Operation):
         return True
@@ -282,13 +282,13 @@ def _is_counted(op: Operation) -> bool:
 
 
 def _iterated(op: Operation) -> int:
-    """How often an op computes something: once for each element that it reads or gives."""
+    """Returns how often an op computes something: once for each element that it reads or gives."""
     along = isinstance(op, AlongAxesOp)
     return elements_of(op.operands[0] if along else op.results[0])
 
 
 def _bytes_read(value: SSAValue, target: TargetDescription) -> float:
-    """What a kernel reads of an argument: all of it, or only what its views show."""
+    """Returns the bytes that a kernel reads of an argument: all, or those that its views show."""
     whole, shown = _bytes(tensor_type(value), target), 0
     for use in value.uses:
         reader = use.operation

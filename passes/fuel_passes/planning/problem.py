@@ -29,7 +29,7 @@ class Hop:
 
 @dataclass(slots=True)
 class Travel:
-    """Where values of one size are, and what it costs to bring them elsewhere."""
+    """Represents the places of values of one size, and the cost of bringing them elsewhere."""
 
     hops: Sequence[Sequence[Sequence[Hop]]]
     """From each memory to each."""
@@ -41,7 +41,7 @@ class Travel:
         return (memory << len(self.hops)) + (1 << memory)
 
     def to(self, state: int, memory: int) -> tuple[int, int]:
-        """What it adds to bring a value to a memory, and its state then."""
+        """Returns the cost of bringing a value to a memory, and its state then."""
         known = self._known.get((state, memory))
         if known is None:
             known = self._known[state, memory] = self._price(state, memory)
@@ -58,7 +58,7 @@ class Travel:
         return added, state
 
     def everywhere(self, home: int, mask: int) -> int:
-        """What it costs to make a value in one memory and bring it to those of a mask."""
+        """Returns the cost of making a value in one memory and bringing it to those of a mask."""
         state, total = self.made(home), 0
         for memory in range(len(self.hops)):
             if mask >> memory & 1:
@@ -104,11 +104,11 @@ class Problem:
         return sum(min(step.options.values()) for step in self.steps)
 
     def kernels(self, choice: Sequence[int]) -> int:
-        """What the kernels of a placement cost, without transfers."""
+        """Returns the cost of the kernels of a placement, without transfers."""
         return sum(step.options[d] for step, d in zip(self.steps, choice, strict=True))
 
     def total(self, choice: Sequence[int]) -> int:
-        """What a placement costs."""
+        """Returns the cost of a placement."""
         homes = self.homes(choice)
         masks = [sum(1 << memory for memory in set(value.exits)) for value in self.values]
         for step, device in zip(self.steps, choice, strict=True):

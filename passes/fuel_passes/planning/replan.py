@@ -28,12 +28,12 @@ from fuel_passes.planning.topology import check_generation, generation, resolve
 
 @dataclass(frozen=True)
 class Planned:
-    """What planning one module found out, to start the next from."""
+    """Represents what planning one module found out, to start the next from."""
 
     placements: Mapping[str, Placement]
     """By the names of functions; none on a machine of one target."""
     candidates: Candidates = field(repr=False)
-    """What kernels cost on the machine."""
+    """The prices of kernels on the machine."""
 
 
 def optimize(
@@ -77,7 +77,7 @@ def _plan(module: ModuleOp, inner: PlanPass, previous: Planned | None) -> Planne
 
 
 def _costs_the_same(now: Candidates, before: Candidates) -> bool:
-    """Whether what is known of kernels holds still; what is measured may have changed."""
+    """Returns True if what is known of kernels holds still; what is measured may have changed."""
     if now.measured is not None or before.measured is not None:
         return False
     return (now.topology, now.requirement) == (before.topology, before.requirement)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Where values live: the one resolver that planning and copy insertion share.
+Resolves the devices on which values live, for planning and for the insertion of copies.
 
 First match wins: a transfer gives its own device; a kernel or run the device of its target (its
 own, else its pin's, else that of the arm around it, else the topology's first); an argument what
@@ -34,7 +34,7 @@ DEVICE = "fuel.device"
 """The attribute of an argument or a result of a function that says where it lives."""
 
 STATE_DEVICE = "fuel.state_device"
-"""What the plan chose for a donated argument and its next value, where `fuel.device` says nothing.
+"""The device that the plan chose for a donated argument and its next value, without `fuel.device`.
 `fuel-strip-plan` takes it out."""
 
 HOST_DEVICE = DeviceAttr.of(HOST)
@@ -46,7 +46,7 @@ EVERYWHERE: Homes = frozenset()
 
 
 def default_target(block: Block, targets: Sequence[TargetAttr]) -> TargetAttr:
-    """Where unplaced kernels of a block run: the arm's target, or the topology's first."""
+    """Returns the target of unplaced kernels of a block: the arm's, or the topology's first."""
     parent = block.parent_op()
     if not isinstance(parent, BranchOp):
         return targets[0]
@@ -101,13 +101,13 @@ def keep_arms(branch: BranchOp, kept: Sequence[int], targets: Sequence[TargetAtt
 
 
 def argument_devices(function: FuncOp, block: Block) -> list[DeviceAttr]:
-    """Where the arguments of a block live: those of the function as it says, others on the host."""
+    """Returns the devices of a block's arguments: those a function states, else the host."""
     given = function.arg_attrs if block is function.body.blocks.first else None
     return _devices(function, given, len(block.args), "argument")
 
 
 def result_devices(function: FuncOp) -> list[DeviceAttr]:
-    """Where each result must live when the function returns."""
+    """Returns the device on which each result must live when the function returns."""
     count = len(function.function_type.outputs)
     return _devices(function, function.res_attrs, count, "result")
 
@@ -133,7 +133,7 @@ def _device(function: FuncOp, attributes: DictionaryAttr, what: str) -> DeviceAt
 
 @dataclass
 class Residency:
-    """Where the values of a function live, in the arms for `targets` too."""
+    """Maps the values of a function to their devices, in the arms for `targets` too."""
 
     targets: Sequence[TargetAttr]
     homes: dict[SSAValue, Homes] = field(default_factory=dict[SSAValue, Homes])
@@ -171,7 +171,7 @@ class Residency:
 
 
 def residency_of(function: FuncOp, targets: Sequence[TargetAttr]) -> Residency:
-    """Where the values of a function live."""
+    """Returns the residency of the values of a function."""
     residency = Residency(targets)
     for block in function.body.blocks:
         devices = argument_devices(function, block)
@@ -187,7 +187,7 @@ def present_arms(branch: BranchOp, targets: Sequence[TargetAttr]) -> list[int]:
 
 
 def device_of(op: Operation, default: TargetAttr, targets: Sequence[TargetAttr]) -> DeviceAttr:
-    """Where an op that is no leaf and no branch gives its results."""
+    """Returns the device on which an op that is no leaf and no branch gives its results."""
     if isinstance(op, TransferOp):
         return op.to
     if isinstance(op, KernelOp | RunOp):
@@ -196,7 +196,7 @@ def device_of(op: Operation, default: TargetAttr, targets: Sequence[TargetAttr])
 
 
 class Crossing(Enum):
-    """How a value comes to a device."""
+    """Names the ways in which a value comes to a device."""
 
     NONE = "lives there"
     DIRECT = "by one transfer"
@@ -204,7 +204,7 @@ class Crossing(Enum):
 
 
 def crossing(topology: Topology, homes: Homes, device: DeviceAttr) -> Crossing:
-    """How a value that lives on one of some devices, whichever, comes to another."""
+    """Returns the way in which a value that lives on one of some devices comes to another."""
     found = Crossing.NONE
     for home in homes:
         way = path(topology, home.label, device.label)
@@ -216,6 +216,6 @@ def crossing(topology: Topology, homes: Homes, device: DeviceAttr) -> Crossing:
 
 
 def share_storage(topology: Topology, *names: str) -> bool:
-    """Whether devices have one memory."""
+    """Returns True if devices have one memory."""
     devices = [topology.device(name) for name in names]
     return len({device.storage for device in devices if device is not None}) <= 1

@@ -17,13 +17,13 @@ from operator import itemgetter
 from fuel_passes.planning.problem import Problem, Step
 
 State = tuple[int, ...]
-"""Where the values are that are still to be read."""
+"""The memories of the values that are still to be read."""
 
 Partial = tuple[int, State, int]
 """The cost so far, the state before the node, the device of the node."""
 
 Way = tuple[int, int, State]
-"""What a device for the node adds, the device, and the states of what it reads and makes."""
+"""The cost that a device for the node adds, the device, and the states of operands and results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _traced(layers: Sequence[dict[State, Partial]]) -> Sequence[int]:
 
 @dataclass(slots=True)
 class _Transition:
-    """What placing one node does to the states of the values that are still to be read."""
+    """Represents the effect of placing one node on the states of values yet to be read."""
 
     problem: Problem
     step: Step
@@ -95,11 +95,11 @@ class _Transition:
     others: Callable[[State], State]
     """Those of all other values."""
     fresh: list[int]
-    """What else it reads: sources that nobody read before, and what was forgotten."""
+    """The other values that it reads: sources that nobody read before, and forgotten ones."""
     outside: dict[int, int]
     """The states of sources and of what was forgotten."""
     reads: list[int]
-    """What it reads, in the order of `taken`, then of `fresh`."""
+    """The values that it reads, in the order of `taken`, then of `fresh`."""
     stays: list[int]
     """The numbers in `reads` of values that later nodes read too."""
     forget: dict[int, int] | None = None
@@ -150,7 +150,7 @@ class _Transition:
         return list(best.values())
 
     def _devices(self, states: State) -> Sequence[int]:
-        """Where the node may run: in the memory that it reuses, if it is served there."""
+        """Returns the devices for the node: that of the memory it reuses, if it is served there."""
         options = list(self.step.options)
         if self.step.reuses is None:
             return options

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which targets may run an op, and which of them have a kernel for it."""
+"""Finds the targets that may run an op, and those of them that have a kernel for it."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Site:
     topology: Topology
     targets: tuple[TargetAttr, ...]
     planned: bool = False
-    """Whether the block is in an arm that a pass made, at any depth."""
+    """True if the block is in an arm that a pass made, at any depth."""
 
     @cached_property
     def descriptions(self) -> tuple[TargetDescription, ...]:
-        """What is known of `targets`, in their order."""
+        """The descriptions of `targets`, in their order."""
         return tuple(target_description(self.topology, target) for target in self.targets)
 
     def targets_of(self, op: FuelOp) -> Sequence[TargetAttr]:
@@ -115,14 +115,14 @@ def element_types(op: FuelOp) -> ElementTypes:
 
 
 def serves_types(op: FuelOp, types: ElementTypes, target: TargetDescription) -> bool:
-    """Whether a target has a kernel for an op with these element types in place of its own."""
+    """Returns True if a target has a kernel for an op with these element types instead."""
     return any(source_serves(op, types, target, source) for source in target.sources)
 
 
 def source_serves(
     op: FuelOp, types: ElementTypes, target: TargetDescription, source: KernelSource
 ) -> bool:
-    """Whether a source of a target has code for an op with some element types."""
+    """Returns True if a source of a target has code for an op with some element types."""
     if any(lacks and op.mnemonic() in lacks for lacks in (target.lacks, source.lacks)):
         return False
     if is_outside(type(op)) and not _is_written(type(op), target):
@@ -158,5 +158,5 @@ def _mixes_floats(types: Sequence[Attribute]) -> bool:
 
 
 def describe(targets: Sequence[TargetDescription]) -> str:
-    """What targets serve, for an error message."""
+    """Returns the element types that targets serve, for an error message."""
     return "; ".join(f"{t.name} serves {', '.join(t.dtypes)}" for t in targets)

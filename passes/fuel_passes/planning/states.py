@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Where the state of a function lives: where it is written, so that no call copies it.
+Places the state of a function on the device that writes it, so that no call copies it.
 
 An argument or a result may say where with `fuel.device`; then both are there. What the plan chooses
 stands beside it as `fuel.state_device`.
@@ -75,7 +75,7 @@ def unplace_states(function: FuncOp) -> None:
 
 
 def _home(value: SSAValue, homes: Homes) -> DeviceAttr | None:
-    """Where a value is computed; for the result of a branch, where its first arm is."""
+    """Returns the device that computes a value; for a branch, that of its first arm."""
     if isinstance(value.owner, BranchOp) and len(homes) > 1:
         first = value.owner.arms.data[0].target.device
         return first if first in homes else min(homes, key=str)
@@ -83,7 +83,7 @@ def _home(value: SSAValue, homes: Homes) -> DeviceAttr | None:
 
 
 def _first_reader(value: SSAValue, targets: Sequence[TargetAttr]) -> DeviceAttr:
-    """Where a value is read first; the host if nothing computes with it."""
+    """Returns the device that reads a value first; the host if nothing computes with it."""
     for use in value.uses:
         op: Operation = use.operation
         if op.results and op.parent is not None:

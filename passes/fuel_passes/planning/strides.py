@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which operands a kernel views in a way that its target does not read."""
+"""Finds the operands that a kernel views in a way that its target does not read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def unreadable(
 
 
 def layout_of(value: SSAValue) -> Layout | None:
-    """How a view of an operand lies inside of a kernel; None for anything else."""
+    """Returns the layout of a view of an operand inside of a kernel; None for anything else."""
     chain: list[Operation] = []
     source = value
     while isinstance(op := source.owner, Operation):
@@ -70,7 +70,7 @@ def _is_readable(layout: Layout, strides: Strides) -> bool:
 
 
 def _is_matrix(layout: Layout) -> bool:
-    """Whether the rows, or the columns, of the last two dims lie without gaps or overlap."""
+    """Returns True if the rows or columns of the last two dims have no gaps or overlap."""
     (rows, columns), (down, along) = layout.shape[-2:], layout.strides[-2:]
     return _steps(along, columns, down, rows) or _steps(down, rows, along, columns)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-What a plan may use: a machine, found by name, in a file or on the module, checked and priced.
+Finds the machine of a plan by name, in a file or on the module, checks it and prices its links.
 
 The dataclasses are in `fuel_dialect.targets.machine`. Nothing here looks at the machine that it
 runs on.
@@ -148,7 +148,7 @@ def validated(topology: Topology) -> Topology:
 
 
 def _check_backend(topology: Topology, target: TargetAttr) -> None:
-    """Whether a target is of a backend that its kind of device can have, with fitting rates."""
+    """Raises `FuelPassError` unless the kind of device can have the backend, with such rates."""
     where, name = f"topology {topology.name!r}", target.backend.data
     described = description_of(name)
     if described is None:
@@ -178,7 +178,7 @@ def _stated_rates(topology: Topology, target: TargetAttr) -> ByDtype:
 
 
 def _check_storage(topology: Topology, device: Device) -> None:
-    """Whether a device has memory of its own, or shares that of one that has."""
+    """Returns True if a device has memory of its own, or shares that of one that has."""
     owner = topology.device(device.storage)
     if owner is not None and owner.storage == owner.name:
         return
@@ -193,7 +193,7 @@ def _check_storage(topology: Topology, device: Device) -> None:
 
 
 def target_description(topology: Topology, target: TargetAttr) -> TargetDescription:
-    """What is known of a target on a machine. Raises `FuelPassError` for an unknown backend."""
+    """Returns the description of a target on a machine. Raises `FuelPassError` for no backend."""
     typical = description_of(target.backend.data)
     if typical is None:
         raise FuelPassError(

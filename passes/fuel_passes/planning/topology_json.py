@@ -293,7 +293,7 @@ def _dtype_rates(name: str, value: object, where: str) -> tuple[str, DtypeRates]
 
 
 def to_attribute(topology: Topology) -> DictionaryAttr:
-    """What `#fuel.topology` does not say in its first two parameters."""
+    """Returns the fields that `#fuel.topology` does not have in its first two parameters."""
     whole = to_json(topology)
     attribute = _attribute({name: whole[name] for name in ("devices", "links", "rates")})
     assert isinstance(attribute, DictionaryAttr)
