@@ -21,14 +21,14 @@ NOWHERE = "0xffffffffu"
 
 @dataclass(eq=False)
 class Accumulator:
-    """One reduction of a pass over a row, by `team` invocations with `lanes` values each."""
+    """One reduction of a pass over a row, by `per_row` invocations, with `lanes` values each."""
 
     shader: Shader
     combine: Combine
     source: DType
     result: DType
     lanes: int
-    team: int
+    per_row: int
     hint: str
     values: list[str] = field(default_factory=list[str])
     places: list[str] = field(default_factory=list[str])
@@ -106,7 +106,7 @@ class Accumulator:
             else:
                 shader.line(f"{value} = {self._combined(value, other)};")
         place = self.places[0] if self.is_argument else ""
-        if self.team == 1:
+        if self.per_row == 1:
             return value, place
         if not self.is_argument:
             return f"{self._team_function()}({value})", ""
@@ -114,7 +114,7 @@ class Accumulator:
         return f"shared_{self.type}[0]", f"{function}({value}, {place})"
 
     def finish(self, columns: int) -> Value:
-        """The result for the row, the same in every invocation of the team."""
+        """The result for the row, the same in every invocation of the row."""
         shader, (value, place) = self.shader, self.gathered()
         if self.is_argument:
             return shader.code.let(place, self.result, self.hint)
@@ -147,10 +147,10 @@ class Accumulator:
             self.shader.functions.append(text)
 
     def _shared(self, name: str, type: str) -> None:
-        self._function(f"shared {type} {name}[{self.team}];")
+        self._function(f"shared {type} {name}[{self.per_row}];")
 
     def _team_function(self) -> str:
-        """A function that combines the values of a team; every member calls it."""
+        """Writes the function that combines the values of a row; all its invocations call it."""
         combine = "sum" if self.combine == "mean" else self.combine
         name, parts = f"team_{combine}_{self.type}", f"shared_{self.type}"
         self._shared(parts, self.type)
@@ -161,7 +161,7 @@ class Accumulator:
             "  barrier();\n"
             f"  {parts}[t] = value;\n"
             "  barrier();\n"
-            f"  for (uint half_team = {self.team // 2}; half_team > 0; half_team /= 2) {{\n"
+            f"  for (uint half_team = {self.per_row // 2}; half_team > 0; half_team /= 2) {{\n"
             f"    if (t < half_team) {parts}[t] = {step};\n"
             "    barrier();\n"
             "  }\n"
@@ -184,7 +184,7 @@ class Accumulator:
             f"  {parts}[t] = value;\n"
             "  shared_at[t] = at;\n"
             "  barrier();\n"
-            f"  for (uint half_team = {self.team // 2}; half_team > 0; half_team /= 2) {{\n"
+            f"  for (uint half_team = {self.per_row // 2}; half_team > 0; half_team /= 2) {{\n"
             f"    if (t < half_team && {better}({other}, {parts}[t], shared_at[t])) {{\n"
             f"      {parts}[t] = {parts}[t + half_team];\n"
             "      shared_at[t] = shared_at[t + half_team];\n"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Row kernels: one invocation, or one workgroup (a team), goes over each row, once for every phase.
+Row kernels: one invocation, or one workgroup, goes over each row, once for every phase.
 
 Four neighbours of a row are read at once where they are a quad; their sums stay four sums until
-the end of the pass, which is also more accurate. A team then combines what its members have in
-shared memory. What is written once for a row and is packed goes to a buffer of words first.
+the end of the pass, which is also more accurate. The invocations of a row then combine what they
+have in shared memory. What is written once for a row and is packed goes to a buffer of words first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fuel_lowering.kernels.row_schedule import Part, RowLaunch, RowSchedule, ren
 from fuel_lowering.kernels.rows import Phase, Reduction, RowForm
 from fuel_lowering.kompute.combine import Accumulator
 from fuel_lowering.kompute.outputs import Outputs
-from fuel_lowering.kompute.tuning import LARGEST_TEAM, MOST_TRIPS, Tuning
+from fuel_lowering.kompute.tuning import MOST_INVOCATIONS, MOST_TRIPS, Tuning
 from fuel_lowering.kompute.writer import (
     QUAD,
     Memory,
@@ -77,23 +77,23 @@ def share_of(form: RowForm, tuning: Tuning) -> int:
     return share if share > tuning.row_elements else form.columns
 
 
-def team_of(form: RowForm, columns: int, lanes: int, tuning: Tuning) -> int:
+def invocations_of_row(form: RowForm, columns: int, lanes: int, tuning: Tuning) -> int:
     """Returns the invocations that share `columns` of a row: a power of two, one for few."""
     turns = -(-columns // lanes)
     passes = len(form.phases)
-    team = 1
+    invocations = 1
     if columns > tuning.row_elements * lanes // QUAD:
-        most = tuning.team if form.rows >= tuning.team or tuning.device_type == "gpu" else 64
-        while team < most and team * 2 <= turns:
-            team *= 2
-    while passes * -(-turns // team) > MOST_TRIPS and team < LARGEST_TEAM:
-        team *= 2
-    if passes * -(-turns // team) > MOST_TRIPS:
+        most = tuning.per_row if form.rows >= tuning.per_row or tuning.device_type == "gpu" else 64
+        while invocations < most and invocations * 2 <= turns:
+            invocations *= 2
+    while passes * -(-turns // invocations) > MOST_TRIPS and invocations < MOST_INVOCATIONS:
+        invocations *= 2
+    if passes * -(-turns // invocations) > MOST_TRIPS:
         raise LoweringError(
             f"{form.name}: rows of {columns} elements read {passes} times are longer than a "
             "workgroup of a Vulkan device can be trusted to loop over"
         )
-    return team
+    return invocations
 
 
 class _Rows:
@@ -116,8 +116,8 @@ class _Rows:
         self._merge()
         is_even = len(self.columns) == 1 and self.columns[0] % QUAD == 0
         self.lanes = QUAD if is_even else 1
-        self.team = team_of(form, schedule.share, self.lanes, tuning)
-        local = self.team if self.team > 1 else ROWS_OF_GROUP
+        self.per_row = invocations_of_row(form, schedule.share, self.lanes, tuning)
+        local = self.per_row if self.per_row > 1 else ROWS_OF_GROUP
         self.shader = Shader(form, self._title(), (local, 1))
         self.outputs = outputs
         self.outputs.shader = self.shader
@@ -128,10 +128,10 @@ class _Rows:
     def _title(self) -> list[str]:
         form, sharers = self.form, self.schedule.sharers
         results = ", ".join(shape_text(v) for v in form.results)
-        team = f"{self.team} invocation{'s' if self.team > 1 else ''} for each row"
+        invocations = f"{self.per_row} invocation{'s' if self.per_row > 1 else ''} for each row"
         if sharers > 1:
-            team += f" and workgroup, {sharers} workgroups for each row"
-        return [f"{form.rows} rows of {form.columns} -> {results}", team]
+            invocations += f" and workgroup, {sharers} workgroups for each row"
+        return [f"{form.rows} rows of {form.columns} -> {results}", invocations]
 
     # Where full operands and results lie.
 
@@ -172,7 +172,7 @@ class _Rows:
             groups = rows * self.launch.sharers
         else:
             self._begin()
-            groups = rows if self.team > 1 else -(-rows // ROWS_OF_GROUP)
+            groups = rows if self.per_row > 1 else -(-rows // ROWS_OF_GROUP)
         self.bases = self._bases()
         render(self.launch, self)
         return shader.kernel(), shader.launch(0, groups)
@@ -181,7 +181,7 @@ class _Rows:
         """The row of the workgroup or, where rows are short, of the invocation."""
         shader, rows = self.shader, self.form.rows
         self.row = row = shader.code.fresh("row")
-        if self.team > 1:
+        if self.per_row > 1:
             shader.line(f"uint {row} = min({shader.group()}, {rows - 1});")
         else:
             shader.line(f"uint {row} = {shader.invocation()};")
@@ -221,7 +221,9 @@ class _Rows:
         one = self._accumulator(reduction, lanes=1)
         one.start()
         s, sharers = shader.code.fresh("s"), self.schedule.sharers
-        shader.open(f"for (uint {s} = gl_LocalInvocationID.x; {s} < {sharers}; {s} += {self.team})")
+        shader.open(
+            f"for (uint {s} = gl_LocalInvocationID.x; {s} < {sharers}; {s} += {self.per_row})"
+        )
         at = shader.index(f"{self.row} * {sharers} + {s}", "part")
         value = shader.load(self._memory_of(part.values, one.dtype), at, "found")
         place = ""
@@ -282,7 +284,13 @@ class _Rows:
         result = self.form.dtype(reduction.result)
         hint = hint_of(reduction.result, reduction.combine)
         return Accumulator(
-            self.shader, reduction.combine, source, result, lanes or self.lanes, self.team, hint
+            self.shader,
+            reduction.combine,
+            source,
+            result,
+            lanes or self.lanes,
+            self.per_row,
+            hint,
         )
 
     def _pass(self, phase: Phase, accumulators: Sequence[Accumulator]) -> None:
@@ -294,9 +302,9 @@ class _Rows:
         column = shader.code.fresh("column")
         member = "gl_LocalInvocationID.x"
         first = member if self.lanes == 1 else f"{self.lanes} * {member}"
-        first = first if self.team > 1 else "0"
+        first = first if self.per_row > 1 else "0"
         first = first if self.first == "0" else f"{self.first} + {first}"
-        step = self.lanes * self.team
+        step = self.lanes * self.per_row
         shader.open(f"for (uint {column} = {first}; {column} < {self.last}; {column} += {step})")
         vectors = self._quads(phase, column, before)
         stores = [self._store(number) for number in phase.full_stores]
@@ -405,10 +413,10 @@ class _Rows:
     def _store_row(self, number: int, term: Value) -> None:
         shader = self.shader
         memory = self.outputs.memory(number, False)
-        if self.team > 1:
+        if self.per_row > 1:
             shader.open("if (gl_LocalInvocationID.x == 0)")
         shader.store(memory, self.row, self.outputs.word(memory, term))
-        if self.team > 1:
+        if self.per_row > 1:
             shader.close()
 
     # Values of the row.

@@ -21,7 +21,7 @@ class Tuning:
     device_type: DeviceType
     row_elements: int
     """A row of more elements is shared by a workgroup."""
-    team: int
+    per_row: int
     """The most invocations that share a row, where the row alone does not ask for more."""
     shares_tiles: bool
     """True if matmuls read tiles through shared memory."""
@@ -36,7 +36,7 @@ class Tuning:
 CPU = Tuning(
     "cpu",
     row_elements=2048,
-    team=16,
+    per_row=16,
     shares_tiles=False,
     scan_lanes=4,
     groups=16,
@@ -45,7 +45,7 @@ CPU = Tuning(
 GPU = Tuning(
     "gpu",
     row_elements=64,
-    team=256,
+    per_row=256,
     shares_tiles=True,
     scan_lanes=1,
     groups=256,
@@ -60,5 +60,5 @@ MOST_TRIPS = 60_000
 MOST_GROUPS = 65_535
 """Workgroups along one axis that every device takes."""
 
-LARGEST_TEAM = 1024
+MOST_INVOCATIONS = 1024
 """Invocations of a workgroup on CPU devices; a GPU may allow 256 only."""
