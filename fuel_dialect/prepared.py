@@ -35,45 +35,56 @@ class PreparedFrom(SymbolUserOpInterface):
     """Checks that a prepared weight is a result of the function that it names."""
 
     def verify(self, op: Operation) -> None:
-        if SOURCE in op.properties and symbol_table(op) is not None:
-            prepared_from(op)
+        if SOURCE in op.properties and _is_in_module(op):
+            PreparedResults().of(op)
 
 
-def symbol_table(op: Operation) -> Operation | None:
-    """Returns the closest ancestor that holds symbols; None for an op that is in none."""
+def _is_in_module(op: Operation) -> bool:
     parent = op.parent_op()
     while parent is not None and not parent.has_trait(SymbolTable):
         parent = parent.parent_op()
-    return parent
+    return parent is not None
 
 
-def prepared_from(op: Operation) -> tuple[FuncOp, int]:
-    """
-    Returns the function that gives a prepared weight, and which of its results it is.
+class PreparedResults:
+    """Finds the results that prepared weights are; looks at each function once."""
 
-    Raises `VerifyException` where there is no such function or result, or one of another type.
-    """
-    key, source = op.properties[KEY], op.properties[SOURCE]
-    what = f"weight {key} of {source}"
-    function = SymbolTable.lookup_symbol(op, source)  # pyright: ignore[reportArgumentType]
-    if not isinstance(function, FuncOp) or function.function_type.inputs or function.is_declaration:
-        raise VerifyException(f"{what}: the module has no function of that name and no arguments")
-    index = next((i for i, name in enumerate(result_names(function)) if name == key), None)
-    if index is None:
-        raise VerifyException(f"{what}: no result of the function has that {NAME}")
-    type, wanted = function.function_type.outputs.data[index], tensor_type(op.results[0])
-    if type != wanted:
-        raise VerifyException(f"{what}: the function gives {type}, not {wanted}")
-    return function, index
+    def __init__(self) -> None:
+        self._positions: dict[FuncOp, dict[Attribute, int]] = {}
+
+    def of(self, op: Operation) -> tuple[FuncOp, int]:
+        """
+        Returns the function that gives a prepared weight, and which of its results it is.
+
+        Raises `VerifyException` where there is no such function or result, or one of another type.
+        """
+        key, source = op.properties[KEY], op.properties[SOURCE]
+        what = f"weight {key} of {source}"
+        function = SymbolTable.lookup_symbol(op, source)  # pyright: ignore[reportArgumentType]
+        if not isinstance(function, FuncOp) or not _prepares(function):
+            raise VerifyException(
+                f"{what}: the module has no function of that name and no arguments"
+            )
+        if function not in self._positions:
+            self._positions[function] = _positions(function)
+        index = self._positions[function].get(key)
+        if index is None:
+            raise VerifyException(f"{what}: no result of the function has that {NAME}")
+        type, wanted = function.function_type.outputs.data[index], tensor_type(op.results[0])
+        if type != wanted:
+            raise VerifyException(f"{what}: the function gives {type}, not {wanted}")
+        return function, index
 
 
-def result_names(function: FuncOp) -> list[StringAttr | None]:
-    """Returns the names of the results of a function; None for one without."""
-    count = len(function.function_type.outputs)
-    if function.res_attrs is None:
-        return [None] * count
-    found = [attributes.data.get(NAME) for attributes in function.res_attrs]
-    return [name if isinstance(name, StringAttr) else None for name in found]
+def _prepares(function: FuncOp) -> bool:
+    return not function.function_type.inputs and not function.is_declaration
+
+
+def _positions(function: FuncOp) -> dict[Attribute, int]:
+    """Maps the names of the results of a function to their positions."""
+    attributes = () if function.res_attrs is None else function.res_attrs
+    names = (each.data.get(NAME) for each in attributes)
+    return {name: index for index, name in enumerate(names) if name is not None}
 
 
 def bind_prepared(
@@ -121,6 +132,7 @@ def prepared_keys(function: FuncOp) -> dict[str, tuple[FuncOp, int]]:
     Raises `ProgramError` for a key that stands for two weights, or for none.
     """
     sources: dict[str, Attribute | None] = {}
+    results = PreparedResults()
     found: dict[str, tuple[FuncOp, int]] = {}
     for op in function.walk():
         if KEY not in op.properties or not op.has_trait(PreparedFrom):
@@ -135,7 +147,7 @@ def prepared_keys(function: FuncOp) -> dict[str, tuple[FuncOp, int]]:
         if source is None or key.data in found:
             continue
         try:
-            found[key.data] = prepared_from(op)
+            found[key.data] = results.of(op)
         except VerifyException as error:
             raise ProgramError(f"@{function.sym_name.data}: {error}") from None
     return found

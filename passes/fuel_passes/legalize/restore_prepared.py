@@ -8,17 +8,19 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from fuel_dialect.ops.memory import WeightOp
-from fuel_dialect.prepared import PREPARES, prepared_from
+from fuel_dialect.prepared import PREPARES, PreparedResults
 
 
 def restore_prepared(module: ModuleOp) -> None:
     """Replaces the weights that planning prepared by the ops that give them."""
+    results = PreparedResults()
     made: dict[tuple[Block, FuncOp], dict[SSAValue, SSAValue]] = {}
     for op in list(module.walk()):
-        if not isinstance(op, WeightOp) or op.source is None or op.parent is None:
+        if not isinstance(op, WeightOp) or op.source is None:
             continue
-        function, index = prepared_from(op)
+        function, index = results.of(op)
         if PREPARES in function.attributes:
+            assert op.parent is not None
             inside = made.setdefault((op.parent, function), {})
             end = function.body.block.last_op
             assert end is not None
