@@ -169,3 +169,20 @@ def test_other_weights_are_prepared_anew(tmp_path: Path) -> None:
     session.compile(CAST, weights=weights()).save(tmp_path / "p.fuel", weights=True)
     other = {"w": np.eye(8).astype(ml_dtypes.bfloat16)}
     np.testing.assert_array_equal(session.load(tmp_path / "p.fuel", weights=other)(x)[0], x)
+
+
+def test_prepared_weights_are_in_the_order_of_the_program() -> None:
+    count = 40
+    lines = ["func.func @main(%x0: tensor<1x2xf32>) -> tensor<1x2xf32> {"]
+    for i in range(count):
+        lines += [
+            f'  %w{i} = fuel.weight "w{i}" : tensor<2x2xbf16>',
+            f"  %c{i} = fuel.cast %w{i} : tensor<2x2xbf16> -> tensor<2x2xf32>",
+            f"  %x{i + 1} = fuel.matmul %x{i}, %c{i} "
+            ": tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>",
+        ]
+    text = "\n".join([*lines, f"  func.return %x{count} : tensor<1x2xf32>", "}"])
+    given = {f"w{i}": np.full((2, 2), i, ml_dtypes.bfloat16) for i in range(count)}
+    executable = Session("cpu").compile(text, weights=given)
+    names = [prepared.name for prepared in executable.report().prepared]
+    assert names == [f"main.c{i}" for i in range(count)]

@@ -213,7 +213,8 @@ class Session:
 
     def load(self, path: str | PathLike[str], *, weights: Weights = None) -> Executable:
         """
-        Returns the executable that `Executable.save` wrote: nothing is planned or lowered again.
+        Returns the executable that `Executable.save` wrote: nothing is planned again, and nothing
+        lowered but what prepares weights that the file does not hold.
 
         `weights` are given as to `compile`, where the file does not hold them. A file is as trusted
         as a program: what it holds is executed. Raises `SaveFileError` for a file that is damaged,
@@ -321,12 +322,11 @@ class Session:
             ReuseBuffersPass().apply(context, module)
 
 
-def _room_for_prepared(devices: Devices) -> int:
+def _room_for_prepared(devices: Devices) -> int | None:
     """Returns the bytes that prepared weights may take, by the memory of the devices present."""
-    from fuel_passes.forming.prepare_weights import SHARE
+    from fuel_passes.forming.prepare_weights import room_in
 
-    stated = (device.total_bytes() for device in devices.present)
-    return min([physical_bytes(), *(total for total in stated if total is not None)]) // SHARE
+    return room_in([physical_bytes(), *(device.total_bytes() for device in devices.present)])
 
 
 def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:
