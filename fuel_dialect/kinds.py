@@ -135,17 +135,10 @@ def kind_named(name: str) -> KernelKind:
 
     Raises `PluginError` for an entry point that names no row of its name, and for no kind at all.
     """
-    own = OWN.get(name)
-    if own is not None:
-        return own
-    for plugin in plugins.found(plugins.KINDS):
-        if plugin.name != name:
-            continue
-        kind = plugin.load_as(KernelKind)
-        if kind.name != name:
-            raise PluginError(f"{plugin} describes {kind.name!r}; it must have its name")
-        return kind
-    raise PluginError(f"no kind of kernel is called {name!r}; there are {', '.join(names())}")
+    kind = OWN.get(name) or plugins.described(plugins.KINDS, name, KernelKind)
+    if kind is None:
+        raise PluginError(f"no kind of kernel is called {name!r}; there are {', '.join(names())}")
+    return kind
 
 
 @cache

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from xdsl.ir import Operation
 
@@ -109,6 +109,32 @@ def found(group: str) -> tuple[Plugin, ...]:
                 "uninstall one of them"
             )
     return plugins
+
+
+class Described(Protocol):
+    """A description that another package gives under its own name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+D = TypeVar("D", bound=Described)
+
+
+def described(group: str, name: str, kind: type[D]) -> D | None:
+    """
+    Returns the description of a name in a group; None if no package gives one.
+
+    Raises `PluginError` for an entry point that names no description of its name.
+    """
+    for plugin in found(group):
+        if plugin.name != name:
+            continue
+        value = plugin.load_as(kind)
+        if value.name != name:
+            raise PluginError(f"{plugin} describes {value.name!r}; it must have its name")
+        return value
+    return None
 
 
 def named(path: str) -> Callable[..., Any]:

@@ -14,7 +14,6 @@ from typing import cast
 
 from fuel_dialect import plugins
 from fuel_dialect.attributes import HOST
-from fuel_dialect.errors import PluginError
 from fuel_dialect.targets import own_names
 from fuel_dialect.targets.description import TargetDescription
 
@@ -35,19 +34,8 @@ def description_of(backend: str) -> TargetDescription | None:
     Raises `PluginError` for an entry point that names no description of its name.
     """
     if backend not in own_names():
-        return _outside(backend)
+        return plugins.described(plugins.TARGETS, backend, TargetDescription)
     return cast(TargetDescription, import_module(f"{__package__}.{backend}").DESCRIPTION)
-
-
-def _outside(backend: str) -> TargetDescription | None:
-    for plugin in plugins.found(plugins.TARGETS):
-        if plugin.name != backend:
-            continue
-        description = plugin.load_as(TargetDescription)
-        if description.name != backend:
-            raise PluginError(f"{plugin} describes {description.name!r}; it must have its name")
-        return description
-    return None
 
 
 def registered() -> Registry:
