@@ -18,6 +18,9 @@ from fuel_dialect.errors import UnknownDevice
 HOST = "cpu"
 """The device kind that is the host itself; the only one whose ordinal is not printed."""
 
+NAME = "fuel.name"
+"""The attribute of an argument or a result with the name that people call it by."""
+
 UNPRICED = -1
 MAX_PRICE = 2**63 - 1
 USER_ORIGIN = "user"

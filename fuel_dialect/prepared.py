@@ -16,13 +16,11 @@ from xdsl.ir import Attribute, Operation
 from xdsl.traits import SymbolTable, SymbolUserOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from fuel_dialect.attributes import NAME
 from fuel_dialect.errors import ProgramError
 from fuel_dialect.tensors import tensor_type
 
 T = TypeVar("T")
-
-NAME = "fuel.name"
-"""The attribute of an argument or result with the name that people call it by."""
 
 PREPARES = "fuel.prepares"
 """The attribute of a function that planning made to give weights; stripping a plan takes it out."""

@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.attributes import NAME, TargetAttr
 from fuel_dialect.builder import tensor
 from fuel_dialect.builder.arguments import as_int, as_shape
 from fuel_dialect.builder.branch import BranchBuilder, trace_branch
@@ -37,9 +37,6 @@ from fuel_dialect.tensors import AnyTensor, describe
 from fuel_dialect.tensors import tensor as tensor_of
 
 Outputs = TypeVar("Outputs", bound="Tensor | Sequence[Tensor]")
-
-NAME = "fuel.name"
-"""The argument or result attribute that holds a name."""
 
 
 class Graph:

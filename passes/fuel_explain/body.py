@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.attributes import NAME, TargetAttr
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
@@ -149,7 +149,7 @@ def _names(attributes: ArrayAttr[DictionaryAttr] | None, others: Sequence[str]) 
     """Returns the names of values: those of `fuel.name`, or else by position."""
     if attributes is None:
         return list(others)
-    given = [found.data.get("fuel.name") for found in attributes]
+    given = [found.data.get(NAME) for found in attributes]
     return [
         name.data if isinstance(name, StringAttr) else other
         for name, other in zip(given, others, strict=True)

@@ -91,7 +91,7 @@ class Source:
 
 def sources_of(form: Form, op: MovementOp, shape: Sequence[int]) -> list[Source]:
     """
-    Returns the pieces of an op that have elements, or indices to check, from the lowest on.
+    Returns the pieces of an op from the lowest on.
 
     The points are those of the result, whose shape is `shape`. Raises `LoweringError` for a value
     that is computed in the kernel and read at other points.

@@ -21,11 +21,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from fuel_dialect.attributes import NAME
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.movement import checks_indices
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.ops.memory import WeightOp
-from fuel_dialect.prepared import NAME, PREPARES
+from fuel_dialect.prepared import PREPARES
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.tensors import tensor_type

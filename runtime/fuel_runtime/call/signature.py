@@ -14,7 +14,7 @@ from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import text_of
+from fuel_dialect.attributes import NAME, text_of
 from fuel_dialect.errors import DTypeError, GraphError, ProgramError
 from fuel_dialect.ops.base import ANY_TENSOR
 from fuel_dialect.state import donations
@@ -153,7 +153,7 @@ def _ports(
     given = [{} for _ in types] if attributes is None else [a.data for a in attributes.data]
     ports: dict[str, Port] = {}
     for index, (type, extra) in enumerate(zip(types, given, strict=True)):
-        name = _label(f"{entry}: {what} {index}", extra.get("fuel.name")) or f"{prefix}{index}"
+        name = _label(f"{entry}: {what} {index}", extra.get(NAME)) or f"{prefix}{index}"
         if name in ports:
             raise ProgramError(f"{entry}: two {what}s are called {name!r}")
         ports[name] = _port(f"{entry}: {what} {index} ({name})", name, type)
