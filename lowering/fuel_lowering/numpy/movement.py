@@ -161,7 +161,10 @@ def _source(op: MovementOp, piece: Piece) -> str:
     if isinstance(piece.at, Pick):
         spans[piece.at.axis] = Span(0, extents[piece.at.axis])
     taken = [(span.begin, span.extent, span.step) for span in spans]
-    return f"{{{piece.operand}}}{_indexing(taken, extents)}"
+    source = f"{{{piece.operand}}}{_indexing(taken, extents)}"
+    if all(span.step or span.extent == 1 for span in spans):
+        return source
+    return f"np.broadcast_to({source}, {bundle([str(span.extent) for span in spans])})"
 
 
 def _indexing(parts: Sequence[tuple[int, int, int]], extents: Shape) -> str:
