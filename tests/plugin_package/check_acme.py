@@ -151,17 +151,26 @@ func.func @main(%x: tensor<20x30xf32>) -> tensor<20x30xf32> {
 """
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda:0", "vulkan:0"])
-@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
-def test_an_op_with_a_definition_runs_on_every_target(device: str, dtype: str) -> None:
-    """A class, a reference and a definition are all there is of the op."""
-    if (device, dtype) == ("vulkan:0", "f64"):
-        return
-    text = SOFTSIGN.replace("f32", dtype)
+def session_on(device: str) -> Session:
+    """Returns a session of a device, emulated if it is a CUDA device; skips where it is missing."""
     try:
-        session = Session(devices=device, emulate=device if device == "cuda:0" else None)
+        return Session(devices=device, emulate=device if device == "cuda:0" else None)
     except DeviceUnavailable as error:
         pytest.skip(str(error))
+
+
+FLOATS = {
+    "cpu": ["bf16", "f16", "f32", "f64"],
+    "cuda:0": ["bf16", "f16", "f32", "f64"],
+    "vulkan:0": ["bf16", "f16", "f32"],
+}
+"""The element types of floats that each device computes with."""
+
+
+@pytest.mark.parametrize(("device", "dtype"), [(d, each) for d in FLOATS for each in FLOATS[d]])
+def test_an_op_with_a_definition_runs_on_every_target(device: str, dtype: str) -> None:
+    """A class, a reference and a definition are all there is of the op."""
+    text, session = SOFTSIGN.replace("f32", dtype), session_on(device)
     x = arrays(20, 30, dtype="f8")[0].astype(BY_NAME[dtype].numpy)
     with np.errstate(all="ignore"):
         (want,) = evaluate(parse_module(text), x)
@@ -192,10 +201,7 @@ def test_ops_that_say_their_pieces_run_on_every_target(
     device: str, dtype: str, shape: tuple[int, ...], width: int, shift: int
 ) -> None:
     """A class with pieces and a reference are all there is of such an op."""
-    try:
-        session = Session(devices=device, emulate=device if device == "cuda:0" else None)
-    except DeviceUnavailable as error:
-        pytest.skip(str(error))
+    session = session_on(device)
     padded = tuple(extent + 2 * width for extent in shape)
     text = MOVED.format(
         shape="x".join(map(str, shape)), padded="x".join(map(str, padded)), width=width, shift=shift

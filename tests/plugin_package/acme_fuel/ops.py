@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -43,20 +44,31 @@ class SoftsignOp(FloatUnaryOp):
     WEIGHT: ClassVar[int] = 4
 
 
-@irdl_op_definition
-class PadOp(FuelOp, MovementOp):
-    """An operand with `width` elements of a constant around it, along every axis."""
-
-    name = "acme.pad"
+class OneToOneOp(FuelOp, abc.ABC):
+    """An op of one tensor that gives one, of the same type where it does not say otherwise."""
 
     input = operand_def(ANY_TENSOR)
     result = result_def(ANY_TENSOR)
-    width = prop_def(IntegerAttr)
-    value = prop_def(FloatAttr)
 
     traits = traits_def(Pure())
 
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[AnyTensor], properties: Properties, declared: Sequence[AnyTensor]
+    ) -> Sequence[AnyTensor]:
+        return operands
+
+
+@irdl_op_definition
+class PadOp(OneToOneOp, MovementOp):
+    """An operand with `width` elements of a constant around it, along every axis."""
+
+    name = "acme.pad"
+
+    width = prop_def(IntegerAttr)
+    value = prop_def(FloatAttr)
 
     @classmethod
     def infer(
@@ -74,24 +86,12 @@ class PadOp(FuelOp, MovementOp):
 
 
 @irdl_op_definition
-class RollOp(FuelOp, MovementOp):
+class RollOp(OneToOneOp, MovementOp):
     """An operand whose elements are moved on by `shift` along the last axis, around its end."""
 
     name = "acme.roll"
 
-    input = operand_def(ANY_TENSOR)
-    result = result_def(ANY_TENSOR)
     shift = prop_def(IntegerAttr)
-
-    traits = traits_def(Pure())
-
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
-
-    @classmethod
-    def infer(
-        cls, operands: Sequence[AnyTensor], properties: Properties, declared: Sequence[AnyTensor]
-    ) -> Sequence[AnyTensor]:
-        return operands
 
     def pieces(self) -> tuple[Piece, ...]:
         *outer, extent = tensor_type(self.input).get_shape()
@@ -102,23 +102,10 @@ class RollOp(FuelOp, MovementOp):
 
 
 @irdl_op_definition
-class CumulativeSumOp(FuelOp):
+class CumulativeSumOp(OneToOneOp):
     """The sums of all elements up to each, along the last axis."""
 
     name = "acme.cumulative_sum"
-
-    input = operand_def(ANY_TENSOR)
-    result = result_def(ANY_TENSOR)
-
-    traits = traits_def(Pure())
-
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
-
-    @classmethod
-    def infer(
-        cls, operands: Sequence[AnyTensor], properties: Properties, declared: Sequence[AnyTensor]
-    ) -> Sequence[AnyTensor]:
-        return operands
 
 
 OPS = [SquaredReluOp, SoftsignOp, PadOp, RollOp, CumulativeSumOp]
