@@ -144,10 +144,10 @@ def _scan(op: ScanOp, operands: Sequence[Array], environment: Environment) -> li
     end, block = op.end, op.body.block
     carries, ys = len(end.carries), len(end.ys)
 
-    def body(arguments: Sequence[Array]) -> control.Step:
+    def body(arguments: Sequence[Array]) -> control.StepResults:
         values = evaluate_block(block, arguments, environment)
         until = values[-1] if end.until is not None else None
-        return control.Step(values[:carries], values[carries : carries + ys], until)
+        return control.StepResults(values[:carries], values[carries : carries + ys], until)
 
     first_const = len(op.inits) + len(op.xs)
     final, stacked, steps = control.scan(

@@ -18,7 +18,7 @@ from xdsl.traits import Pure
 from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, ShapeError
 from fuel_dialect.ops.base import ANY_TENSOR, FuelOp, Properties, require_dtype
-from fuel_dialect.tensors import AnyTensor, tensor
+from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 
 
 @irdl_op_definition
@@ -73,6 +73,11 @@ class MatmulOp(FuelOp):
                 f"matmul: inner dim mismatch: {a[-1]} of {list(a)} and {b[-2]} of {list(b)}"
             )
         return (tensor((*a[:-1], b[-1]), lhs.element_type),)
+
+    def groups(self) -> tuple[int, ...]:
+        """Returns, for each batch dim, how many entries of A meet one entry of B."""
+        a, b = (tensor_type(v).get_shape()[:-2] for v in (self.lhs, self.rhs))
+        return tuple(1 if m == n else m // n for m, n in zip(a, b, strict=True))
 
 
 def _check_dtypes(lhs: AnyTensor, rhs: AnyTensor) -> None:

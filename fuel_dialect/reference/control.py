@@ -19,7 +19,7 @@ Region: TypeAlias = Callable[[Sequence[Array]], Sequence[Array]]
 
 
 @dataclass(frozen=True)
-class Step:
+class StepResults:
     """Represents a step of a scan: the next carries, this step's ys, and a mask that stops."""
 
     carries: Sequence[Array]
@@ -44,7 +44,7 @@ def scan(
     xs: Sequence[Array],
     consts: Sequence[Array],
     *,
-    body: Callable[[Sequence[Array]], Step],
+    body: Callable[[Sequence[Array]], StepResults],
     length: int,
     reverse: bool,
     ys: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],

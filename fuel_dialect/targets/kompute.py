@@ -24,7 +24,7 @@ LARGEST_BUFFER = LargestBuffer(128 * 2**20, "the maxStorageBufferRange of common
 MOST_ELEMENTS = MostElements(2**31 - 2**17)
 """Shaders count in 32 bits, and a little beyond the last element."""
 
-LONGEST_ROW = LongestRow(trips=60_000, team=256, groups=16)
+LONGEST_ROW = LongestRow(trips=60_000, workgroup_size=256, groups=16)
 """Lavapipe stops after 65,535 turns of all loops of an invocation and says nothing."""
 
 ERRORS = (OpError("pow", "f32", 160),)

@@ -75,11 +75,12 @@ class LongestRow:
     """
     An invocation takes no more than `trips` turns of its loops.
 
-    `team` invocations share a row. Fewer rows than `groups` are cut into parts, one pass at a time.
+    `workgroup_size` invocations share a row. Fewer rows than `groups` are cut into parts, one
+    pass at a time.
     """
 
     trips: int
-    team: int
+    workgroup_size: int
     groups: int
 
     def refusal(self, kernel: KernelOp) -> str | None:
@@ -91,7 +92,7 @@ class LongestRow:
         columns = prod(shape[axis] for axis in reductions[0].axes())
         parts = self.groups // max(prod(shape) // max(columns, 1), 1)
         passes = 1 if parts > 1 else 1 + sum(_passes(op) for op in reductions)
-        most = self.trips * self.team * max(parts, 1) // passes
+        most = self.trips * self.workgroup_size * max(parts, 1) // passes
         if columns <= most:
             return None
         return f"longest-row: rows of {columns:,} elements; {most:,} are allowed"

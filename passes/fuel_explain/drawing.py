@@ -14,8 +14,8 @@ from fuel_explain.layout import (
     KERNEL_HEIGHT,
     MARGIN,
     SPACE,
+    BodyLayout,
     Edge,
-    Layout,
     Placed,
     lay_out,
     run_width,
@@ -132,7 +132,7 @@ class _Function:
         """The target that each box gives its results on."""
         self.dearest = max(_prices(report), default=0) or 1
 
-    def draw(self, layout: Layout, y: float) -> float:
+    def draw(self, layout: BodyLayout, y: float) -> float:
         """Draw the function from a height on; gives the height below it."""
         report = self.report
         g = group(self.sheet.svg, "function", {"data-function": printable(report.function)})
@@ -166,7 +166,7 @@ class _Function:
         shown = shortened(",  ".join(listed) or "none", width - 100 - 2 * MARGIN)
         text(band, PAGE_MARGIN + MARGIN + 90, y + 20, shown)
 
-    def body(self, parent: Element, layout: Layout, x: float, y: float) -> None:
+    def body(self, parent: Element, layout: BodyLayout, x: float, y: float) -> None:
         """The edges of a body, and its boxes over them."""
         edges = group(parent, "edges")
         for placed in layout.boxes:

@@ -65,11 +65,11 @@ class Placed:
     y: float
     width: float
     height: float
-    arms: tuple[Layout, ...] = ()
+    arms: tuple[BodyLayout, ...] = ()
 
 
 @dataclass(frozen=True)
-class Layout:
+class BodyLayout:
     """A body laid out; positions count from its upper left corner."""
 
     width: float
@@ -91,7 +91,7 @@ class _Row:
         return max((b.height for b in self.boxes), default=0)
 
 
-def lay_out(body: BodyReport, targets: int, least_width: float = 0) -> Layout:
+def lay_out(body: BodyReport, targets: int, least_width: float = 0) -> BodyLayout:
     """Place the boxes of a body whose kernels have candidates on so many targets."""
     rows = _rows(body, targets)
     inner = max([row.width for row in rows] + [least_width - 2 * MARGIN])
@@ -107,7 +107,7 @@ def lay_out(body: BodyReport, targets: int, least_width: float = 0) -> Layout:
         y += row.height + GAP
     height = max(y, GAP)
     edges, tracks = _Edges(body, placed, row_of, len(rows), inner + 2 * MARGIN, height).all()
-    return Layout(inner + 2 * MARGIN + TRACK * tracks, height, tuple(placed), edges)
+    return BodyLayout(inner + 2 * MARGIN + TRACK * tracks, height, tuple(placed), edges)
 
 
 def _rows(body: BodyReport, targets: int) -> list[_Row]:
@@ -137,7 +137,7 @@ def _sized(box: BoxReport, targets: int) -> Placed:
     return _decision(box, targets)
 
 
-def stretched(layout: Layout, height: float) -> Layout:
+def stretched(layout: BodyLayout, height: float) -> BodyLayout:
     """A layout of a body that is given more height: what it gives leads down to the edge."""
     edges = (
         replace(edge, end=(edge.end[0], height)) if edge.end[1] == layout.height else edge

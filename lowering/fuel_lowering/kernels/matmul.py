@@ -55,26 +55,16 @@ def matmul_form(kernel: KernelOp, name: str) -> MatmulForm:
     form.allow_tf32 = product.allow_tf32 is not None
     form.shape = tuple(tensor_type(product.result).get_shape())
     lhs, rhs = (form.loads[v] for v in (product.lhs, product.rhs))
-    form.lhs, form.rhs, form.batch = _batched(lhs, rhs)
+    form.lhs, form.rhs, form.batch = _batched(lhs, rhs, product.groups())
     *_, form.m, form.k = lhs.layout.shape
     form.n = rhs.layout.shape[-1]
     return form
 
 
-def _batched(lhs: Load, rhs: Load) -> tuple[Load, Load, tuple[int, ...]]:
-    """
-    Both operands over the same batch axes.
-
-    Entry h of a batch axis of the left operand meets entry h // (a / b) of the right one: where
-    they differ, the axis is two.
-    """
+def _batched(lhs: Load, rhs: Load, groups: tuple[int, ...]) -> tuple[Load, Load, tuple[int, ...]]:
+    """Returns both operands over the same batch axes; an axis whose entries are grouped is two."""
     a, b = lhs.layout, rhs.layout
-    axis = 0
-    while axis < len(a.shape) - 2:
-        have, meets = a.shape[axis], b.shape[axis]
-        if have != meets:
-            a = split_axis(a, axis, have // meets)
-            b = repeat_axis(b, axis, have // meets)
-            axis += 1
-        axis += 1
+    for axis in reversed(range(len(groups))):
+        if groups[axis] > 1:
+            a, b = split_axis(a, axis, groups[axis]), repeat_axis(b, axis, groups[axis])
     return Load(lhs.argument, a), Load(rhs.argument, b), a.shape[:-2]

@@ -109,8 +109,8 @@ class Accumulator:
         if self.per_row == 1:
             return value, place
         if not self.is_argument:
-            return f"{self._team_function()}({value})", ""
-        function = self._team_argument()
+            return f"{self._workgroup_function()}({value})", ""
+        function = self._workgroup_argument()
         return f"shared_{self.type}[0]", f"{function}({value}, {place})"
 
     def finish(self, columns: int) -> Value:
@@ -149,20 +149,20 @@ class Accumulator:
     def _shared(self, name: str, type: str) -> None:
         self._function(f"shared {type} {name}[{self.per_row}];")
 
-    def _team_function(self) -> str:
+    def _workgroup_function(self) -> str:
         """Writes the function that combines the values of a row; all its invocations call it."""
         combine = "sum" if self.combine == "mean" else self.combine
-        name, parts = f"team_{combine}_{self.type}", f"shared_{self.type}"
+        name, parts = f"workgroup_{combine}_{self.type}", f"shared_{self.type}"
         self._shared(parts, self.type)
-        step = self._combined(f"{parts}[t]", f"{parts}[t + half_team]")
+        step = self._combined(f"{parts}[t]", f"{parts}[t + half_size]")
         self._function(
             f"{self.type} {name}({self.type} value) {{\n"
             "  uint t = gl_LocalInvocationID.x;\n"
             "  barrier();\n"
             f"  {parts}[t] = value;\n"
             "  barrier();\n"
-            f"  for (uint half_team = {self.per_row // 2}; half_team > 0; half_team /= 2) {{\n"
-            f"    if (t < half_team) {parts}[t] = {step};\n"
+            f"  for (uint half_size = {self.per_row // 2}; half_size > 0; half_size /= 2) {{\n"
+            f"    if (t < half_size) {parts}[t] = {step};\n"
             "    barrier();\n"
             "  }\n"
             f"  return {parts}[0];\n"
@@ -170,13 +170,13 @@ class Accumulator:
         )
         return name
 
-    def _team_argument(self) -> str:
-        name, parts = f"team_{self.combine}_{self.type}", f"shared_{self.type}"
+    def _workgroup_argument(self) -> str:
+        name, parts = f"workgroup_{self.combine}_{self.type}", f"shared_{self.type}"
         self._need_better()
         self._shared(parts, self.type)
         self._shared("shared_at", "uint")
         better = f"fuel_{self.combine}_{self.type}"
-        other = f"{parts}[t + half_team], shared_at[t + half_team]"
+        other = f"{parts}[t + half_size], shared_at[t + half_size]"
         self._function(
             f"uint {name}({self.type} value, uint at) {{\n"
             "  uint t = gl_LocalInvocationID.x;\n"
@@ -184,10 +184,10 @@ class Accumulator:
             f"  {parts}[t] = value;\n"
             "  shared_at[t] = at;\n"
             "  barrier();\n"
-            f"  for (uint half_team = {self.per_row // 2}; half_team > 0; half_team /= 2) {{\n"
-            f"    if (t < half_team && {better}({other}, {parts}[t], shared_at[t])) {{\n"
-            f"      {parts}[t] = {parts}[t + half_team];\n"
-            "      shared_at[t] = shared_at[t + half_team];\n"
+            f"  for (uint half_size = {self.per_row // 2}; half_size > 0; half_size /= 2) {{\n"
+            f"    if (t < half_size && {better}({other}, {parts}[t], shared_at[t])) {{\n"
+            f"      {parts}[t] = {parts}[t + half_size];\n"
+            "      shared_at[t] = shared_at[t + half_size];\n"
             "    }\n"
             "    barrier();\n"
             "  }\n"

@@ -60,7 +60,7 @@ KEYWORD = re.compile(
 )
 """Matches the further words that GLSL keeps: of types and of extensions."""
 
-KEPT = re.compile(r"(gl|GL|fuel|team|shared)(_|$)")
+KEPT = re.compile(r"(gl|GL|fuel|workgroup|shared)(_|$)")
 """Matches how names of GLSL begin, and those of functions and memory that shaders share."""
 
 _DEFINITION = re.compile(r"^(?:precise )?\w+ (\w+)\(", re.MULTILINE)

@@ -26,7 +26,7 @@ from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import address, coordinates, merged, needs_64_bits
 from fuel_lowering.kernels.map import MapForm
 from fuel_lowering.kernels.movement import Source, sources_of
-from fuel_lowering.kompute.movement import Mover
+from fuel_lowering.kompute.movement import PieceReader
 from fuel_lowering.kompute.outputs import Outputs
 from fuel_lowering.kompute.tuning import Tuning
 from fuel_lowering.kompute.writer import (
@@ -263,8 +263,8 @@ class _Map:
 
     def _move(self, op: MovementOp) -> Value:
         coordinates = {axis: self.point[merged] for axis, merged in self.axes.items()}
-        mover = Mover(self, op, self.moved[op], self.point, coordinates)
-        return mover.write()
+        reader = PieceReader(self, op, self.moved[op], self.point, coordinates)
+        return reader.write()
 
     def element(self, value: SSAValue, load: Load | None, place: str) -> Value:
         """Returns one element of an operand of a movement op; a constant has no place."""

@@ -56,7 +56,7 @@ class _Part:
     place: str
 
 
-class Mover:
+class PieceReader:
     """
     Writes the value of one movement op at a point.
 

@@ -137,7 +137,7 @@ class GlslCode(Code):
     def is_free(self, name: str) -> bool:
         """Returns True if a name, and the names that a buffer derives from it, are free."""
         derived = (name, f"{OFFSET}{name}", f"{name}_buffer")
-        return self.taken.isdisjoint(derived) and not KEYWORD.fullmatch(name)
+        return self.used.isdisjoint(derived) and not KEYWORD.fullmatch(name)
 
 
 @dataclass(eq=False)
@@ -153,8 +153,8 @@ class Shader:
     name: str = ""
 
     def __post_init__(self) -> None:
-        self.code = GlslCode(LANGUAGE, taken=set(RESERVED))
-        self.code.taken |= set(LANGUAGE.HELPERS) | SCALARS
+        self.code = GlslCode(LANGUAGE, used=set(RESERVED))
+        self.code.used |= set(LANGUAGE.HELPERS) | SCALARS
         self.name = self.code.fresh(self.name or self.form.name)
 
     # Buffers.
@@ -193,7 +193,7 @@ class Shader:
         memory = Memory(name, slot, dtype, elements, writes, reads, wide, slot in self.form.moves)
         if memory.moves:
             self.scalar(memory.offset)
-        self.code.taken.add(memory.block)
+        self.code.used.add(memory.block)
         self.memories.append(memory)
         return memory
 
@@ -206,7 +206,7 @@ class Shader:
         """A 32-bit integer that each launch gives."""
         if name not in self.scalars:
             self.scalars.append(name)
-            self.code.taken.add(name)
+            self.code.used.add(name)
         return name
 
     # Elements.

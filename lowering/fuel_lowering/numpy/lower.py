@@ -25,7 +25,7 @@ from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, neede
 from fuel_lowering.numpy.tiles import cut, iteration_rows, write_tiles
 from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
 from fuel_lowering.numpy.writer import FunctionWriter
-from fuel_lowering.runs.reuse import taken_buffers
+from fuel_lowering.runs.reuse import reused_buffers
 
 
 def lower_run(run: RunOp, entry: str, reuse: bool = True) -> NumpyRun:
@@ -46,7 +46,7 @@ class _Run:
         for name in (entry, f"{entry}_scratch"):
             self.writer.names.fresh(name)
         self.values: dict[SSAValue, Ref] = {}
-        self.taken = taken_buffers(run)
+        self.reused = reused_buffers(run)
         self.kernels = 0
 
     def lower(self) -> NumpyRun:
@@ -123,7 +123,7 @@ class _Run:
         ]
         places = assign(wanted, steps, own)
         self._write(steps, places, kernel, builder.rows)
-        writer.has_written |= any(result in self.taken for result in kernel.outputs)
+        writer.has_written |= any(result in self.reused for result in kernel.outputs)
         writer.clock += 1
         writer.touch(inner.values())
         writer.touch(self.values[r] for r in kernel.outputs if r in self.values)
@@ -157,9 +157,9 @@ class _Run:
         """
         ref = computed_like(tensor_type(result), result.name_hint)
         self.values[result] = ref
-        taken = self.taken.get(result)
-        if taken is not None:
-            where = self.values[taken]
+        reused = self.reused.get(result)
+        if reused is not None:
+            where = self.values[reused]
             place = Place(self.writer.text(where), where.home, where.buffer)
         elif self._is_given(result):
             place = Place(self.writer.names.fresh(ref.hint, "y"), CALL, fresh=True)
@@ -175,7 +175,7 @@ class _Run:
 
     def _is_given(self, value: SSAValue) -> bool:
         """Returns True if the run yields a value, or one that takes over its buffer."""
-        heirs = {taken: result for result, taken in self.taken.items()}
+        heirs = {reused: result for result, reused in self.reused.items()}
         while value in heirs:
             value = heirs[value]
         return any(value is other for other in self._yielded)

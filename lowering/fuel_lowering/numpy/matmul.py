@@ -20,7 +20,7 @@ from fuel_lowering.numpy.values import Ref, whole
 def _matmul(b: Builder, op: linear_algebra.MatmulOp, xs: Sequence[Ref]) -> Ref:
     lhs, rhs = b.widen(xs[0]), b.widen(xs[1])
     result = tensor_type(op.result).get_shape()
-    lhs, rhs, written = _grouped(b, whole(lhs), rhs)
+    lhs, rhs, written = _grouped(b, whole(lhs), rhs, op.groups())
     fills = None if written == result else lambda y: y.reshape(written)
     # BLAS skips a factor of 0 where an operand is one element, and loses NaN and inf.
     is_one = 1 in (prod(lhs.shape), prod(rhs.shape))
@@ -32,12 +32,14 @@ def _matmul(b: Builder, op: linear_algebra.MatmulOp, xs: Sequence[Ref]) -> Ref:
     return b.narrow(product, xs[0].dtype)
 
 
-def _grouped(b: Builder, lhs: Ref, rhs: Ref) -> tuple[Ref, Ref, tuple[int, ...]]:
+def _grouped(
+    b: Builder, lhs: Ref, rhs: Ref, groups: Sequence[int]
+) -> tuple[Ref, Ref, tuple[int, ...]]:
     """
-    The operands such that NumPy's broadcasting pairs their batches, and the shape of the product.
+    Returns the operands such that broadcasting pairs their batches, and the shape of the product.
 
-    A B that all batches share makes one product of all rows. Where a batch dim of A is g times
-    B's, A is read with that dim split in two; the last batch dim then joins its g rows.
+    A B that all batches share makes one product of all rows. Where g entries of a batch dim of A
+    meet one of B's, A is read with that dim split in two; the last then joins its g rows.
     """
     *batch, m, k = lhs.shape
     n = rhs.shape[-1]
@@ -47,13 +49,13 @@ def _grouped(b: Builder, lhs: Ref, rhs: Ref) -> tuple[Ref, Ref, tuple[int, ...]]
         return b.reshape(lhs, (rows, k)), _last_two(rhs), (rows, n)
     rhs = whole(rhs)
     others = rhs.shape[:-2]
-    if tuple(batch) == tuple(others):
+    if all(group == 1 for group in groups):
         return lhs, rhs, (*batch, m, n)
-    if batch[:-1] == list(others[:-1]):
-        joined = (*others, batch[-1] // others[-1] * m)
+    if all(group == 1 for group in groups[:-1]):
+        joined = (*others, groups[-1] * m)
         return b.reshape(lhs, (*joined, k)), rhs, (*joined, n)
-    split = [(b // a, a) for a, b in zip(others, batch, strict=True)]
-    outer = [extent for group, extent in split for extent in (extent, group)]
+    pairs = zip(others, groups, strict=True)
+    outer = [extent for pair in pairs for extent in pair]
     paired = [extent for extent in others for extent in (extent, 1)]
     lhs = b.reshape(lhs, (*outer, m, k))
     return lhs, b.reshape(rhs, (*paired, k, n)), (*outer, m, n)

@@ -114,7 +114,7 @@ def _line(op: MovementOp, piece: Piece, value: str) -> str:
         return _placed(op, piece, piece.at, source)
     box = _indexing([(span.start, span.extent, 1) for span in piece.spans], shape)
     if isinstance(piece.at, Pick):
-        return _taken(op, piece, piece.at, f"{{y}}{box}", value)
+        return _picked(op, piece, piece.at, f"{{y}}{box}", value)
     if not box:
         return f"copyto({{y}}, {source})"
     return f"{{y}}{box} = {source}"
@@ -133,19 +133,19 @@ def _placed(op: MovementOp, piece: Piece, at: Position, source: str) -> str:
     return f"support.place({source}, {bundle(starts)}, {{y}})"
 
 
-def _taken(op: MovementOp, piece: Piece, at: Pick, out: str, value: str) -> str:
+def _picked(op: MovementOp, piece: Piece, at: Pick, out: str, value: str) -> str:
     """Returns the line of a piece whose elements indices pick."""
     source, index = _source(op, piece), f"{{{at.index}}}"
     if at.along == (at.axis,) and out == "{y}" and at.out_of_range != "fill":
         return f'take({source}, {index}, axis={at.axis}, out={{y}}, mode="clip")'
     if at.out_of_range == "clamp":
         index = f"{index}.clip(0, {_picked_extent(op, piece) - 1})"
-    spread = _spread(at.along, len(piece.spans))
+    new_axes = _new_axes(at.along, len(piece.spans))
     fill = f", {value}" if at.out_of_range == "fill" else ""
-    return f"support.take_along({source}, {index}{spread}, {at.axis}, {out}{fill})"
+    return f"support.take_along({source}, {index}{new_axes}, {at.axis}, {out}{fill})"
 
 
-def _spread(along: tuple[int, ...], rank: int) -> str:
+def _new_axes(along: tuple[int, ...], rank: int) -> str:
     """Returns the indexing that gives indices an axis for each axis of their piece."""
     order = sorted(range(len(along)), key=along.__getitem__)
     turned = "" if order == list(range(len(along))) else f".transpose({', '.join(map(str, order))})"
@@ -160,8 +160,8 @@ def _source(op: MovementOp, piece: Piece) -> str:
     extents = _operand_shape(op, piece)
     if isinstance(piece.at, Pick):
         spans[piece.at.axis] = Span(0, extents[piece.at.axis])
-    taken = [(span.begin, span.extent, span.step) for span in spans]
-    source = f"{{{piece.operand}}}{_indexing(taken, extents)}"
+    steps = [(span.begin, span.extent, span.step) for span in spans]
+    source = f"{{{piece.operand}}}{_indexing(steps, extents)}"
     if all(span.step or span.extent == 1 for span in spans):
         return source
     return f"np.broadcast_to({source}, {bundle([str(span.extent) for span in spans])})"

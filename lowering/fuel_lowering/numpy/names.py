@@ -32,17 +32,17 @@ class Names:
     """Hands out Python names, each once."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
+        self._used: dict[str, int] = {}
 
     def fresh(self, hint: str | None, default: str = "v") -> str:
         """A name like `hint` that nothing has yet."""
         first = identifier(hint, default)
         while True:
-            count = self._taken.get(first, 0)
-            self._taken[first] = count + 1
+            count = self._used.get(first, 0)
+            self._used[first] = count + 1
             name = f"{first}_{count}" if count or first in RESERVED else first
-            if name not in RESERVED and (name == first or name not in self._taken):
-                self._taken.setdefault(name, 1)
+            if name not in RESERVED and (name == first or name not in self._used):
+                self._used.setdefault(name, 1)
                 return name
 
 

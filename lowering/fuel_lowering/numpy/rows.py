@@ -25,7 +25,7 @@ from fuel_lowering.numpy.builder import Builder, Rows, Rule, RuleOf
 from fuel_lowering.numpy.steps import COPY, Recipe
 from fuel_lowering.numpy.values import Ref, is_view, whole
 from fuel_lowering.numpy.writer import FunctionWriter
-from fuel_passes.forming.groups import keeps_order, spreads
+from fuel_passes.forming.groups import keeps_order, repeats_along_row
 
 NOTHING = Recipe(())
 """For results without elements."""
@@ -85,7 +85,7 @@ class RowBuilder(Builder):
         return whole(ref).reshape(rows.column)
 
     def _check_view(self, view: Operation) -> None:
-        if keeps_order(view) or spreads(view, self._rows.shape, self._rows.column):
+        if keeps_order(view) or repeats_along_row(view, self._rows.shape, self._rows.column):
             return
         raise LoweringError(
             f"{view.name}: a view between the ops of a reduction kernel must broadcast along its "

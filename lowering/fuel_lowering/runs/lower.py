@@ -16,7 +16,7 @@ from fuel_lowering.kernels.scan import scan_of
 from fuel_lowering.runs.builder import RunBuilder
 from fuel_lowering.runs.emitter import Emitted, Emitter
 from fuel_lowering.runs.launches import DeviceRun
-from fuel_lowering.runs.reuse import taken_buffers
+from fuel_lowering.runs.reuse import reused_buffers
 from fuel_lowering.runs.steps import Steps
 from fuel_passes.legalize.legalize_kernels import legal_run
 
@@ -37,10 +37,10 @@ class _Lowering:
     def __init__(self, run: RunOp, entry: str, emitter: Emitter):
         self.run = run
         self.builder = RunBuilder(entry, emitter)
-        self.taken: dict[SSAValue, SSAValue] = {}
+        self.reused: dict[SSAValue, SSAValue] = {}
 
     def lower(self) -> DeviceRun:
-        block, self.taken = self.run.body.block, taken_buffers(self.run)
+        block, self.reused = self.run.body.block, reused_buffers(self.run)
         for index, argument in enumerate(block.args):
             self.builder.places[argument] = self.builder.buffer("input", argument, index)
         outputs = self._outputs(block)
@@ -76,9 +76,9 @@ class _Lowering:
         found: dict[SSAValue, int] = {}
         for index in self.run.reused():
             value: SSAValue = block.last_op.operands[index]
-            while value in self.taken:
+            while value in self.reused:
                 found[value] = index
-                value = self.taken[value]
+                value = self.reused[value]
         return found
 
     def _give(self, value: SSAValue, index: int) -> None:
@@ -111,10 +111,10 @@ class _Lowering:
 
     def _lies_on_operand(self, result: SSAValue) -> bool:
         """Returns True if a result has the very memory of the operand that it takes over."""
-        if result not in self.taken:
+        if result not in self.reused:
             return False
-        builder, pair = self.builder, (result, self.taken[result])
-        own, taken = (builder.buffers[builder.places[v].buffer] for v in pair)
-        if taken.role == "input":
-            return own.role == "output" and self.run.reused().get(own.index) == taken.index
-        return own.role == taken.role == "output" and own.index == taken.index
+        builder, pair = self.builder, (result, self.reused[result])
+        own, reused = (builder.buffers[builder.places[v].buffer] for v in pair)
+        if reused.role == "input":
+            return own.role == "output" and self.run.reused().get(own.index) == reused.index
+        return own.role == reused.role == "output" and own.index == reused.index

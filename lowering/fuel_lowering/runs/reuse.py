@@ -9,7 +9,7 @@ from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_passes.finishing.reuse_buffers import taken_over
 
 
-def taken_buffers(run: RunOp) -> dict[SSAValue, SSAValue]:
+def reused_buffers(run: RunOp) -> dict[SSAValue, SSAValue]:
     """
     Maps results of kernels to the value whose buffer they take over.
 
@@ -19,10 +19,10 @@ def taken_buffers(run: RunOp) -> dict[SSAValue, SSAValue]:
     end = run.body.block.last_op
     assert end is not None
     steps = {
-        result: taken
+        result: reused
         for op in run.body.block.ops
         if isinstance(op, KernelOp)
-        for result, taken in taken_over(op).items()
+        for result, reused in taken_over(op).items()
     }
     own = {r: t for r, t in steps.items() if not isinstance(t, BlockArgument)}
     for index in run.reused():

@@ -22,7 +22,7 @@ class Code(ScalarBuilder[Value]):
 
     language: Language
     lines: list[str] = field(default_factory=list[str])
-    taken: set[str] = field(default_factory=set[str])
+    used: set[str] = field(default_factory=set[str])
     hint: str = "t"
 
     def fresh(self, hint: str | None = None) -> str:
@@ -32,12 +32,12 @@ class Code(ScalarBuilder[Value]):
         while not self.is_free(name):
             number += 1
             name = f"{first}_{number}"
-        self.taken.add(name)
+        self.used.add(name)
         return name
 
     def is_free(self, name: str) -> bool:
         """Returns True if nothing has a name yet, and the language keeps it for nothing."""
-        return name not in self.taken
+        return name not in self.used
 
     def let(self, text: str, dtype: DType, hint: str | None = None) -> Value:
         """Writes a line that names the value of a text."""

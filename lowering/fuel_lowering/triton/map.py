@@ -115,6 +115,6 @@ class InPlaceWriter(MapWriter):
 
 def point_axis(writer: KernelWriter, block: int, points: int) -> Axis:
     """Returns the points of a program, counted in row-major order."""
-    writer.code.taken.add("i")
+    writer.code.used.add("i")
     writer.line(f"i = {writer.points(block, points)}")
     return Axis("i", "" if points % block == 0 else writer.let("live", f"i < {points}"))

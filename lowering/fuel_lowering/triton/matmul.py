@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
@@ -15,6 +15,13 @@ from fuel_dialect.layout import Layout
 from fuel_lowering.kernels.form import Load
 from fuel_lowering.kernels.indexing import needs_64_bits, select_axes
 from fuel_lowering.kernels.matmul import MatmulForm
+from fuel_lowering.kernels.matmul_schedule import (
+    MatmulSchedule,
+    Tile,
+    choose_tile,
+    schedule_matmul,
+    shrink_tile,
+)
 from fuel_lowering.runs.emitter import Emitted, EmittedLaunch
 from fuel_lowering.runs.launches import DeviceKernel
 from fuel_lowering.scalars.values import REGISTERS, Value
@@ -32,27 +39,24 @@ Kind = Literal["half", "tf32", "ieee", "double", "integer"]
 
 
 @dataclass(frozen=True)
-class Tile:
-    """Rows and columns of the result that a program computes, and the depth of a step."""
+class WarpTile(Tile):
+    """A tile that a number of warps computes, its loads so many stages ahead."""
 
-    m: int
-    n: int
-    k: int
     warps: int
     stages: int
 
 
-TILES: dict[Kind, tuple[Tile, ...]] = {
+TILES: dict[Kind, tuple[WarpTile, ...]] = {
     "half": (
-        Tile(128, 256, 64, 8, 3),
-        Tile(128, 128, 64, 8, 3),
-        Tile(64, 64, 64, 4, 4),
-        Tile(32, 32, 64, 4, 4),
+        WarpTile(128, 256, 64, 8, 3),
+        WarpTile(128, 128, 64, 8, 3),
+        WarpTile(64, 64, 64, 4, 4),
+        WarpTile(32, 32, 64, 4, 4),
     ),
-    "tf32": (Tile(128, 128, 32, 8, 3), Tile(64, 64, 32, 4, 4), Tile(32, 32, 32, 4, 4)),
-    "ieee": (Tile(64, 64, 32, 4, 3), Tile(32, 32, 32, 4, 3)),
-    "double": (Tile(64, 64, 16, 4, 3), Tile(32, 32, 16, 4, 3)),
-    "integer": (Tile(16, 32, 8, 4, 2),),
+    "tf32": (WarpTile(128, 128, 32, 8, 3), WarpTile(64, 64, 32, 4, 4), WarpTile(32, 32, 32, 4, 4)),
+    "ieee": (WarpTile(64, 64, 32, 4, 3), WarpTile(32, 32, 32, 4, 3)),
+    "double": (WarpTile(64, 64, 16, 4, 3), WarpTile(32, 32, 16, 4, 3)),
+    "integer": (WarpTile(16, 32, 8, 4, 2),),
 }
 """By kind, from large to small: the first that makes enough programs is taken, else the last."""
 
@@ -65,7 +69,7 @@ GROUP = 8
 
 
 def kind_of(form: MatmulForm) -> Kind:
-    """Represents the arithmetic of a product. Factors of f32 and bf16 meet as f32."""
+    """Returns the arithmetic of a product. Factors of f32 and bf16 meet as f32."""
     accumulator = form.accumulator
     if accumulator.is_integer:
         return "integer"
@@ -77,47 +81,39 @@ def kind_of(form: MatmulForm) -> Kind:
     return "tf32" if form.allow_tf32 else "ieee"
 
 
-def tile_of(form: MatmulForm, kind: Kind) -> Tile:
-    """The tile of a product, no larger than its shape asks for."""
-    for tile in TILES[kind]:
-        programs = prod(form.batch) * -(-form.m // tile.m) * -(-form.n // tile.n)
-        if programs >= ENOUGH_PROGRAMS:
-            break
-    else:
-        tile = TILES[kind][-1]
+def schedule(form: MatmulForm, kind: Kind) -> MatmulSchedule[WarpTile]:
+    """Returns the tiles of a product, no larger than its shape asks for."""
+    tile = choose_tile(form, TILES[kind], ENOUGH_PROGRAMS)
     least = LEAST if kind != "integer" else 1
-    sides = ((tile.m, form.m), (tile.n, form.n), (tile.k, form.k))
-    m, n, k = (min(side, max(power_of_two(extent), least)) for side, extent in sides)
-    return replace(tile, m=m, n=n, k=k)
+    return schedule_matmul(form, shrink_tile(form, tile, lambda n: max(power_of_two(n), least)))
 
 
 def emit_matmul(form: MatmulForm) -> Emitted:
-    """One kernel, one launch; none where the result has no element."""
-    batch = prod(form.batch)
-    if not batch * form.m * form.n:
+    """Returns one kernel and one launch; none where the result has no element."""
+    if not prod(form.batch) * form.m * form.n:
         return Emitted((), ())
     kind = kind_of(form)
-    tile = tile_of(form, kind)
-    kernel, slots = MatmulWriter(form, kind, tile).write()
-    programs = batch * -(-form.m // tile.m) * -(-form.n // tile.n)
-    return Emitted((kernel,), (EmittedLaunch(0, slots, (), (programs, 1, 1)),))
+    tiles = schedule(form, kind)
+    kernel, slots = MatmulWriter(form, kind, tiles).write()
+    return Emitted((kernel,), (EmittedLaunch(0, slots, (), (tiles.programs, 1, 1)),))
 
 
 class MatmulWriter(KernelWriter):
     """Writes the kernel of a `MatmulForm`."""
 
-    def __init__(self, form: MatmulForm, kind: Kind, tile: Tile):
+    def __init__(self, form: MatmulForm, kind: Kind, tiles: MatmulSchedule[WarpTile]):
         assert form.lhs is not None
         assert form.rhs is not None
         layouts = [form.lhs.layout, form.rhs.layout]
         layouts += [load.layout for load in form.loads.values()]
-        points = prod(form.batch) * (form.m + tile.m) * (form.n + tile.n)
+        tile = tiles.tile
+        points = tiles.batch * (form.m + tile.m) * (form.n + tile.n)
         super().__init__(form, wide=needs_64_bits(points, layouts))
         self.product_form = form
         self.lhs, self.rhs = form.lhs, form.rhs
         self.kind: Kind = kind
-        self.tile = tile
-        self.code.taken |= {"b", "m", "n", "k", "tile_m", "tile_n", "acc", "start", "lhs", "rhs"}
+        self.tiles, self.tile = tiles, tile
+        self.code.used |= {"b", "m", "n", "k", "tile_m", "tile_n", "acc", "start", "lhs", "rhs"}
         self.m = self.n = Axis("")
 
     def write(self) -> tuple[DeviceKernel, tuple[int, ...]]:
@@ -143,16 +139,15 @@ class MatmulWriter(KernelWriter):
 
     def _programs(self) -> None:
         """The tile of the program; those that run together share columns and rows."""
-        form, tile = self.product_form, self.tile
-        down, across = -(-form.m // tile.m), -(-form.n // tile.n)
-        if prod(form.batch) * down * across == 1:
+        batch, down, across = self.tiles.counts
+        if self.tiles.programs == 1:
             return
         pid = self.let("pid", self.program(0))
-        if prod(form.batch) > 1:
+        if batch > 1:
             self.line(f"b = {pid} // {down * across}")
         if down * across == 1:
             return
-        if prod(form.batch) > 1:
+        if batch > 1:
             self.line(f"{pid} = {pid} % {down * across}")
         if down == 1 or across == 1:
             self.line(f"{'tile_m' if across == 1 else 'tile_n'} = {pid}")
@@ -166,9 +161,9 @@ class MatmulWriter(KernelWriter):
         self.line(f"tile_m = {first} + {pid} % {group} % {height}")
         self.line(f"tile_n = {pid} % {group} // {height}")
 
-    def _index(self, name: str, extent: int, side: int, spread: str) -> Axis:
+    def _index(self, name: str, extent: int, side: int, expand: str) -> Axis:
         """The rows or columns of the program's tile."""
-        inside = f"tl.arange(0, {side}){spread}" + (".to(tl.int64)" if self.wide else "")
+        inside = f"tl.arange(0, {side}){expand}" + (".to(tl.int64)" if self.wide else "")
         self.line(
             f"{name} = {inside}" if extent <= side else f"{name} = tile_{name} * {side} + {inside}"
         )

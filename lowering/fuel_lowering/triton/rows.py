@@ -159,7 +159,7 @@ class RowWriter(KernelWriter):
         self.sharers = schedule.sharers
         self.launch = schedule.launches[number]
         self.index = "tl.int64" if self.wide else "tl.int32"
-        self.code.taken |= {"r", "c", "split", "start"}
+        self.code.used |= {"r", "c", "split", "start"}
         self.rows = Axis("r")
         self.columns = Axis("")
         self.in_splits: str | None = None

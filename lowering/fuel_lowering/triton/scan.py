@@ -43,7 +43,7 @@ class ScanWriter(KernelWriter):
         self.scan = form
         self.block_size = schedule.lanes
         self.axis = Axis("i")
-        self.code.taken |= {"i", "step", "at_step"}
+        self.code.used |= {"i", "step", "at_step"}
         self.known_blocks: set[SSAValue] = set()
 
     def write(self) -> tuple[DeviceKernel, tuple[int, ...]]:

@@ -109,7 +109,7 @@ class TileWriter(KernelWriter):
         points = tiles.count * SIDE * SIDE
         super().__init__(form, wide=needs_64_bits(points, [*tiles.layouts.values(), tiles.whole]))
         self.tiles = tiles
-        self.code.taken |= {"tile", "r", "c", "b"}
+        self.code.used |= {"tile", "r", "c", "b"}
 
     def write(self):
         tiles = self.tiles
@@ -125,8 +125,8 @@ class TileWriter(KernelWriter):
             self.store(self.result_slot(number), self._at(tiles.whole), self.value(value))
         return self.finish((("num_warps", WARPS),))
 
-    def _axis(self, name: str, tile: str, extent: int, spread: str) -> Axis:
-        self.line(f"{name} = ({tile}) * {SIDE} + tl.arange(0, {SIDE}){spread}")
+    def _axis(self, name: str, tile: str, extent: int, expand: str) -> Axis:
+        self.line(f"{name} = ({tile}) * {SIDE} + tl.arange(0, {SIDE}){expand}")
         mask = "" if extent % SIDE == 0 else self.let(f"in_{name}", f"{name} < {extent}")
         return Axis(name, mask)
 

@@ -89,7 +89,7 @@ class KernelWriter(abc.ABC):
         """True if indices need 64 bits."""
         self.name = f"{identifier(form.name)}_{suffix}"
         self.code = Code(LANGUAGE)
-        self.code.taken |= RESERVED | {self.name, "status", CHECK}
+        self.code.used |= RESERVED | {self.name, "status", CHECK}
         self.copies = isinstance(form, MapForm) and not any(
             op.has_trait(Elementwise) for op in form.ops
         )
@@ -150,9 +150,9 @@ class KernelWriter(abc.ABC):
         text = f"{text}.to(tl.int64)" if self.wide else text
         return text if size == 1 else f"{text} * {size}"
 
-    def points(self, size: int, count: int, spread: str = "") -> str:
+    def points(self, size: int, count: int, expand: str = "") -> str:
         """The indices of a program's points, of which there are `count` in all programs."""
-        inside = f"tl.arange(0, {size}){spread}"
+        inside = f"tl.arange(0, {size}){expand}"
         if count > size:
             return f"{self.program(0, size)} + {inside}"
         return f"{inside}.to(tl.int64)" if self.wide else inside

@@ -29,7 +29,7 @@ from fuel_dialect.traits import (
     ViewOp,
 )
 from fuel_passes.finishing.order import depth_first, reorder
-from fuel_passes.forming.groups import Caps, Group, has_rows, keeps_order, spreads
+from fuel_passes.forming.groups import Caps, Group, has_rows, keeps_order, repeats_along_row
 from fuel_passes.forming.outline import Outliner, erase_dead, is_splat
 from fuel_passes.walk import plan_blocks
 
@@ -163,7 +163,7 @@ class _Former:
         group = self._group_behind(op.operands[0])
         if group is None:
             return
-        if spreads(op, group.shape, group.column):
+        if repeats_along_row(op, group.shape, group.column):
             self.roles[op.results[0]] = "full"
         elif keeps_order(op):
             self.roles[op.results[0]] = "row"

@@ -122,7 +122,7 @@ def keeps_order(view: Operation) -> bool:
     return isinstance(view, SqueezeOp | UnsqueezeOp) or view.has_trait(FreeWhenContiguous)
 
 
-def spreads(view: Operation, shape: tuple[int, ...], column: tuple[int, ...]) -> bool:
+def repeats_along_row(view: Operation, shape: tuple[int, ...], column: tuple[int, ...]) -> bool:
     """Returns True if a view repeats each element of a statistic along its row."""
     if not isinstance(view, BroadcastToOp):
         return False
