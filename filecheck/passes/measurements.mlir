@@ -22,7 +22,7 @@
 // EXPLAIN:      1 pointwise neg
 // EXPLAIN-NEXT: * cpu/numpy        tiles              504 ns
 
-// FILE: measured_machine.json lacks 'measurements'; it needs measurements
+// FILE: measured_machine.json: object contains unknown field `name`; it needs measurements
 // NOWHERE: measurements file nowhere.json cannot be read
 // ULPS: fuel-plan: no target for exp: cpu/numpy tiles: precision-floor: tiles kernels may be off by 4 units in the last place; 0 are allowed; cpu/numpy library: precision-floor
 // BOUND: fuel.kernel pointwise "exp"

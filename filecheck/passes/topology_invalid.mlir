@@ -9,7 +9,7 @@ builtin.module attributes {fuel.topology = #fuel.topology<"m", [#fuel.target<cpu
 
 builtin.module attributes {fuel.topology = #fuel.topology<"m", [#fuel.target<cpu, "numpy">], {devices = [{name = "cpu"}], rates = {"cpu/numpy" = {launch_ns = 5}}}>} {
 }
-// CHECK: #fuel.topology<'m'>.rates['cpu/numpy'] lacks 'bytes_per_ns'; it needs bytes_per_ns, operations_per_ns, flops_per_ns, launch_ns
+// CHECK: #fuel.topology<'m'>.rates['cpu/numpy']: object missing required field `bytes_per_ns`; it needs bytes_per_ns, operations_per_ns, flops_per_ns, launch_ns and may have dtypes, threads, strides
 
 // -----
 

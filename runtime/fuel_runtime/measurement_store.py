@@ -251,19 +251,20 @@ def _merge(connection: sqlite3.Connection, key: str, samples: Iterable[float], n
     )
 
 
+KeyFields = tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...], str, str, str]
+"""The fields of a key, as a store writes them."""
+
+
 def _text_of(key: MeasurementKey) -> str:
     fields = key.ops, key.dtypes, key.shape_class, key.target, key.revision, key.hardware
     return json.dumps(fields, separators=(",", ":"))
 
 
 def _key_of(text: str, path: Path) -> MeasurementKey:
-    try:
-        ops, dtypes, shape_class, target, revision, hardware = json.loads(text)
-        return MeasurementKey(
-            tuple(ops), tuple(dtypes), tuple(shape_class), target, revision, hardware
-        )
-    except (ValueError, TypeError) as error:
-        raise MeasurementError(f"measurements {path}: a key that is none: {error}") from error
+    from fuel_passes.strict_json import decode
+
+    where = f"measurements {path}: the key {text}"
+    return MeasurementKey(*decode(text, KeyFields, where, MeasurementError))
 
 
 def is_store(path: object) -> bool:

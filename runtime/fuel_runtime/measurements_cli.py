@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuel_dialect.errors import FuelError
-from fuel_passes.planning.measurements import dump
+from fuel_passes.planning.measurements_schema import dump
 from fuel_runtime.measurement_store import MeasurementStore, Row
 
 FAILURE = 2

@@ -27,8 +27,7 @@ from fuel_dialect.targets.presets import PRESETS
 from fuel_dialect.targets.registry import description_of
 from fuel_dialect.tensors import tensor
 from fuel_passes.pipeline import OptimizePass
-from fuel_passes.planning import topology_json
-from fuel_passes.planning.json_fields import LEAST, MOST
+from fuel_passes.planning import topology_json, topology_schema
 from fuel_passes.planning.serving import serves, sites
 from fuel_passes.planning.topology import (
     PLAN,
@@ -44,6 +43,7 @@ from fuel_passes.planning.topology import (
     transfer_ns,
     validated,
 )
+from fuel_passes.planning.topology_schema import LEAST_RATE, MOST_RATE
 
 T = "tensor<2xf32>"
 CPU = TargetAttr.of("cpu", "numpy")
@@ -193,7 +193,7 @@ def sample() -> dict[str, Any]:
 
 
 def test_values_go_directly_or_through_the_host():
-    topology = topology_json.from_json(sample(), "sample")
+    topology = topology_schema.from_json(sample(), "sample")
     assert path(topology, "cpu", "cpu") == ("cpu",)
     assert path(topology, "cpu", "cuda:0") == ("cpu", "cuda:0")
     assert path(topology, "cuda:0", "vulkan:0") == ("cuda:0", "cpu", "vulkan:0")
@@ -209,7 +209,7 @@ def test_values_go_directly_or_through_the_host():
 def test_shared_storage_is_free_and_lends_its_links():
     given = sample()
     given["devices"][0]["storage"] = given["devices"][2]["storage"] = "ram"
-    topology = topology_json.from_json(given, "sample")
+    topology = topology_schema.from_json(given, "sample")
     assert transfer_ns(topology, "cpu", "vulkan:0", 10**9) == 0
     assert path(topology, "cpu", "vulkan:0") == ("cpu", "vulkan:0")
     assert path(topology, "cuda:0", "vulkan:0") == ("cuda:0", "vulkan:0")
@@ -217,7 +217,7 @@ def test_shared_storage_is_free_and_lends_its_links():
 
 
 def test_rates_of_a_machine_replace_those_of_the_target():
-    topology = topology_json.from_json(sample(), "sample")
+    topology = topology_schema.from_json(sample(), "sample")
     (_, cuda, vulkan) = topology.targets
     described = target_description(topology, cuda)
     assert (described.bytes_per_ns, described.launch_ns) == (3, 6)
@@ -243,23 +243,35 @@ RATES = sample()["rates"]["cuda:0/triton"]
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], r"f\.json must be an object with name, devices, targets, links, rates, got \[\]"),
-        (without(sample(), "links"), "f.json lacks 'links'; it needs name, devices, targets"),
-        (changed(colour=1), "f.json has no field 'colour'; it may have name, devices"),
-        (changed(name=""), "f.json.name must be a text, got ''"),
-        (changed(devices={}), "f.json.devices must be a list"),
-        (changed(devices=[{}]), r"f\.json\.devices\[0\] lacks 'name'"),
+        (
+            [],
+            r"f\.json: expected `object`, got \[\]; it needs name, devices, targets, links",
+        ),
+        (
+            without(sample(), "links"),
+            "f.json: object missing required field `links`; it needs name, devices, targets",
+        ),
+        (
+            changed(colour=1),
+            "f.json: object contains unknown field `colour`; it needs name, devices",
+        ),
+        (changed(name=""), "f.json.name: expected `str` of length >= 1, got ''"),
+        (changed(devices={}), "f.json.devices: expected `array`, got {}"),
+        (changed(devices=[{}]), r"f\.json\.devices\[0\]: object missing required field `name`"),
         (changed(devices=[{"name": "GPU 1"}]), r"devices\[0\]: 'GPU 1' does not name a device"),
         (changed(devices=[{"name": "cuda"}]), "write cuda:0 for the device 'cuda'"),
         (
             changed(devices=[{"name": "cpu", "memory_bytes": -1}]),
-            "memory_bytes must be a whole number, 0 or more, got -1",
+            "memory_bytes: expected `int` >= 1, got -1",
         ),
         (changed(devices=[{"name": "cpu"}] * 2), "device cpu is listed twice"),
         (changed(targets=["cpu"]), r"targets\[0\] must be device/backend, .* got 'cpu'"),
-        (changed(targets=[7]), r"targets\[0\] must be device/backend, .* got 7"),
+        (changed(targets=[7]), r"targets\[0\]: expected `str`, got 7"),
         (changed(targets=["cpu/numpy"] * 2, rates={}), "target cpu/numpy is listed twice"),
-        (changed(devices=[{"name": "cpu", "memory_bytes": 0}]), "memory_bytes must be 1 or more"),
+        (
+            changed(devices=[{"name": "cpu", "memory_bytes": 0}]),
+            "memory_bytes: expected `int` >= 1, got 0",
+        ),
         (
             changed(devices=[*sample()["devices"][:2], {"name": "vulkan:0", "storage": "cpuu"}]),
             "vulkan:0 shares the storage of cpuu, which is no device of it; memory of their own "
@@ -301,21 +313,37 @@ RATES = sample()["rates"]["cuda:0/triton"]
             changed(devices=[{"name": "cuda:0"}], targets=["cuda:0/triton"], links=[]),
             "lacks the host, cpu, where arguments and results live; it has cuda:0",
         ),
-        (changed(links=[{**LINK, "latency_ns": 1.5}]), r"links\[0\]\.latency_ns must be a whole"),
-        (changed(links=[{**LINK, "bytes_per_ns": 0}]), "bytes_per_ns must be a number above 0"),
+        (
+            changed(links=[{**LINK, "latency_ns": 1.5}]),
+            r"links\[0\]\.latency_ns: expected `int`, got 1\.5",
+        ),
+        (
+            changed(links=[{**LINK, "bytes_per_ns": 0}]),
+            "bytes_per_ns: expected `float` >= 1e-100, got 0",
+        ),
         (changed(links=[{**LINK, "source": "moon:0"}]), "ends at moon:0, which is no device of it"),
         (changed(links=[LINK, LINK]), "the link cpu to cuda:0 is listed twice"),
         (changed(links=[{**LINK, "target": "cpu"}]), "the link cpu to cpu joins a device to"),
         (changed(links=[LINK]), "has no way from cpu to vulkan:0: neither a direct link nor links"),
         (
             changed(rates={"cuda:0/triton": without(RATES, "launch_ns")}),
-            r"rates\['cuda:0/triton'\] lacks 'launch_ns'; it needs bytes_per_ns, operations",
+            r"rates\['cuda:0/triton'\]: object missing required field `launch_ns`; it needs b",
         ),
+        (
+            changed(rates={"cpu/numpy": RATES, "cuda:0/triton": {**RATES, "strides": {"s": "x"}}}),
+            r"rates\['cuda:0/triton'\]\.strides\['s'\]: invalid enum value 'x'; it is one of "
+            "any, contiguous, matrices",
+        ),
+        (
+            changed(rates={"cuda:0/triton": {**RATES, "strides": {"s": "any"}}}),
+            r"rates\['cuda:0/triton'\]\.strides: 's' is no kind of kernel; there are ",
+        ),
+        (changed(devices=[{"name": "cpu", "memory_bytes": None}]), "`int`, got None"),
         (changed(rates={"cuda:1/triton": RATES}), "rates are given for cuda:1/triton, which is no"),
-        (changed(rates=[]), "rates must be an object"),
+        (changed(rates=[]), "rates: expected `object`, got \\[\\]"),
         (
             changed(rates={"cuda:0/triton": {**RATES, "dtypes": {"f33": {}}}}),
-            r"dtypes\['f33'\]: 'f33' is no dtype",
+            r"\['cuda:0/triton'\]\.dtypes: 'f33' is no dtype; there are i1, ",
         ),
         (
             changed(rates={"cuda:0/triton": {**RATES, "dtypes": {"f64": {}}}}),
@@ -323,11 +351,11 @@ RATES = sample()["rates"]["cuda:0/triton"]
         ),
         (
             changed(rates={"cuda:0/triton": {**RATES, "dtypes": {"f64": {"launch_ns": 3}}}}),
-            r"dtypes\['f64'\] has no field 'launch_ns'; it may have bytes_per_ns, operations",
+            r"dtypes\['f64'\]: object contains unknown field `launch_ns`; it needs none",
         ),
         (
             changed(rates={"cuda:0/triton": {**RATES, "dtypes": {"f64": {"bytes_per_ns": 0}}}}),
-            r"dtypes\['f64'\]\.bytes_per_ns must be a number above 0, got 0",
+            r"cuda:0/triton'\]\.dtypes\['f64'\]\.bytes_per_ns: expected `float` >= 1e-100, got 0",
         ),
         (
             changed(rates={"vulkan:0/kompute": {**RATES, "dtypes": {"f64": {"flops_per_ns": 1}}}}),
@@ -335,16 +363,16 @@ RATES = sample()["rates"]["cuda:0/triton"]
         ),
         (
             changed(rates={"cuda:0/triton": {**RATES, "flops_per_ns": True}}),
-            "flops_per_ns must be a number above 0, got True",
+            "flops_per_ns: expected `float`, got True",
         ),
         (
             changed(links=[{**LINK, "bytes_per_ns": 5e-324}]),
-            r"links\[0\]\.bytes_per_ns must be from 1e-100 to 1e\+100, got 5e-324",
+            r"links\[0\]\.bytes_per_ns: expected `float` >= 1e-100, got 5e-324",
         ),
         *(
             (
                 changed(rates={"cuda:0/triton": {**RATES, rate: beyond}}),
-                f"{rate} must be (from 1e-100 to|a number above)",
+                f"{rate}: expected `float` (>= 1e-100|<= 1e.100), got",
             )
             for rate in ("bytes_per_ns", "operations_per_ns", "flops_per_ns")
             for beyond in (5e-324, 9e-101, 2e100)
@@ -358,7 +386,7 @@ RATES = sample()["rates"]["cuda:0/triton"]
         ),
         (
             changed(rates={"cuda:0/triton": {**RATES, "threads": 0}}),
-            "threads must be 1 or more, got 0; leave it out if it is not known",
+            "threads: expected `int` >= 1, got 0",
         ),
     ],
 )
@@ -386,7 +414,7 @@ def test_a_file_that_is_no_json_or_is_not_there_is_refused(tmp_path: Path):
 
 
 def test_the_schema_names_every_field_that_is_written():
-    topology = topology_json.from_json(sample(), "sample")
+    topology = topology_schema.from_json(sample(), "sample")
     rates = replace(
         topology.rates[0],
         by_dtype=(("bf16", DtypeRates(1.0, 2.0, 3.0)),),
@@ -395,15 +423,18 @@ def test_the_schema_names_every_field_that_is_written():
     )
     topology = replace(topology, rates=(rates,))
     written = topology_json.to_json(topology)
-    assert topology_json.from_json(written, "written") == topology
-    properties = topology_json.SCHEMA["properties"]
-    assert set(written) == set(properties)
-    assert set(written["links"][0]) == set(properties["links"]["items"]["properties"])
+    assert topology_schema.from_json(written, "written") == topology
+    kinds_of_object = topology_schema.schema()["$defs"]
+
+    def fields(name: str) -> set[str]:
+        return set(kinds_of_object[f"{name}Fields"]["properties"])
+
+    assert set(written) == fields("Topology")
+    assert set(written["links"][0]) == fields("Link")
     (rates,) = written["rates"].values()
-    fields = properties["rates"]["additionalProperties"]["properties"]
-    assert set(rates) == set(fields)
+    assert set(rates) == fields("Rates")
     (own,) = rates["dtypes"].values()
-    assert set(own) == set(fields["dtypes"]["additionalProperties"]["properties"])
+    assert set(own) == fields("Dtype")
 
 
 def test_rates_without_element_types_are_in_proportion_to_those_that_are_typical():
@@ -416,11 +447,11 @@ def test_rates_without_element_types_are_in_proportion_to_those_that_are_typical
         ({**plain, "dtypes": {}}, (1, 1, 1)),
         ({**plain, "dtypes": {"f64": {"operations_per_ns": 1}}}, (1, 4, 1)),
     ):
-        topology = topology_json.from_json(changed(rates={"cuda:0/triton": rates}), "sample")
+        topology = topology_schema.from_json(changed(rates={"cuda:0/triton": rates}), "sample")
         described = target_description(topology, topology.targets[1])
         assert described.slowdown(doubles) == expected
         written = topology_json.to_json(topology)
-        assert topology_json.from_json(written, "written") == topology
+        assert topology_schema.from_json(written, "written") == topology
         attribute = attribute_of(topology)
         assert topology_of(attribute) == topology
         assert described.at(0.5).slowdown(doubles) == pytest.approx(
@@ -499,7 +530,7 @@ def test_arms_offer_their_own_target_and_absent_devices_none():
     assert found == [((CPU,), False), ((CPU,), True), ((CPU,), True), ((), False)]
 
 
-@pytest.mark.parametrize("rate", [LEAST, MOST])
+@pytest.mark.parametrize("rate", [LEAST_RATE, MOST_RATE])
 def test_the_most_extreme_machine_has_finite_prices(rate: float):
     rates = dict.fromkeys(("bytes_per_ns", "operations_per_ns", "flops_per_ns"), rate)
     links = [Link(a, b, 0, rate) for a, b in (("cpu", "cuda:0"), ("cuda:0", "cpu"))]
@@ -507,7 +538,7 @@ def test_the_most_extreme_machine_has_finite_prices(rate: float):
     assert 0 <= transfer_ns(machine, "cpu", "cuda:0", 2**62) <= MAX_PRICE
     given = {**topology_json.to_json(machine), "rates": {"cpu/numpy": {**rates, "launch_ns": 0}}}
     module = main(f"%x: {T}", T, f"%y = fuel.exp %x : {T}\nfunc.return %y : {T}")
-    topology = topology_json.from_json(given, "machine")
+    topology = topology_schema.from_json(given, "machine")
     module.attributes["fuel.topology"] = attribute_of(topology)
     OptimizePass().apply(make_context(), module)
     assert topology_of(module.attributes["fuel.topology"]) == topology

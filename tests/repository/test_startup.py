@@ -24,6 +24,7 @@ PACKAGES = {
     "kp",
     "matplotlib",
     "ml_dtypes",
+    "msgspec",
     "psutil",
     "pynvml",
     "safetensors",

@@ -286,11 +286,28 @@ def test_a_recorded_route_is_taken_again(tmp_path: Path) -> None:
         Lab("cpu,cuda:0,vulkan:0").compile(TWO, replay=recorded)
 
 
-@pytest.mark.parametrize("text", ["", "[", "[]", "{}", '{"entry": "m", "decisions": {"d0": -1}}'])
+ROUTE = '{"entry": "m", "decisions": {"d0": 2}, "arms": {"d0": 1}}'
+WRONG_ROUTES = {
+    "": "is not JSON",
+    "[": "is not JSON",
+    "[]": r"expected `object`, got \[\]; it needs entry, decisions, arms",
+    "{}": "missing required field `entry`",
+    ROUTE.replace(": 1", ": -1"): r"\.arms\['d0'\]: expected `int` >= 0, got -1",
+    ROUTE.replace(": 1", ": true"): r"\.arms\['d0'\]: expected `int`, got True",
+    ROUTE.replace('"d0": 2', '"d0": 2, "d0": 3'): "has the key 'd0' twice",
+    ROUTE.replace("}}", '}, "more": 1}'): "unknown field `more`",
+    ROUTE.replace('"m"', "NaN"): "NaN is no number of JSON",
+}
+
+
+@pytest.mark.parametrize("text", WRONG_ROUTES)
 def test_a_route_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "route.json"
     file.write_text(text)
-    with pytest.raises(DecisionError, match="replay"):
+    with pytest.raises(DecisionError, match=r"replay: .*route\.json.*" + WRONG_ROUTES[text]):
+        Session(replay=file)
+    file.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(DecisionError, match=r"cannot be read: .*codec"):
         Session(replay=file)
     with pytest.raises(DecisionError, match="cannot be read"):
         Session(replay=tmp_path / "none.json")

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuel_passes.planning.measurements import MeasurementKey, parse
+from fuel_passes.planning.measurements import MeasurementKey
+from fuel_passes.planning.measurements_schema import parse
 from fuel_runtime import measurements_cli
 from fuel_runtime.measurement_store import (
     NO_ESTIMATE,
@@ -168,6 +169,26 @@ def test_times_in_memory_count_their_changes() -> None:
     assert times.changes > changes
     assert times.take_fresh() == {KEY: [100, 101, 200, 200]}
     assert times.take_fresh() == {}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "exp",
+        "{}",
+        '["exp"]',
+        '[["exp"], ["f32"], [4], "cpu/numpy", "", 3]',
+        '["e", [], [], "", "", ""]',
+    ],
+)
+def test_a_key_that_is_none_is_refused(key: str, tmp_path: Path) -> None:
+    store = MeasurementStore(tmp_path / "times.db")
+    store.add({KEY: [100.0]})
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("update times set key = ?", (key,))
+    connection.close()
+    with pytest.raises(MeasurementError, match=r"times\.db: the key .*(expected|not JSON)"):
+        store.load()
 
 
 def test_suffixes_say_what_is_a_store() -> None:

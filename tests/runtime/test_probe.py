@@ -15,7 +15,7 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.targets.description import DtypeRates
 from fuel_dialect.targets.machine import Device, Rates, Topology
 from fuel_dialect.targets.presets import PRESETS
-from fuel_passes.planning import topology_json
+from fuel_passes.planning import topology_json, topology_schema
 from fuel_passes.planning.topology import path, resolve, target_description
 from fuel_runtime.devices.host.rates import OTHERS, Sizes, host_rates
 from fuel_runtime.probe import ask, main, probe
@@ -115,7 +115,7 @@ def test_rates_of_the_host_are_those_of_its_kernels():
     assert set(named) <= set(OTHERS)
     assert {"f64", "f16", "i64"} <= set(OTHERS)
     topology = Topology("here", (Device("cpu"),), (rates.target,), (), (rates,))
-    assert topology_json.from_json(topology_json.to_json(topology), "here") == topology
+    assert topology_schema.from_json(topology_json.to_json(topology), "here") == topology
 
 
 def test_only_what_differs_is_noted_of_an_element_type(monkeypatch: pytest.MonkeyPatch):

@@ -40,7 +40,7 @@ from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.candidates import measurement_key
 from fuel_passes.planning.measurements import Measurements
-from fuel_passes.planning.measurements import dump as dump_times
+from fuel_passes.planning.measurements_schema import dump as dump_times
 from fuel_passes.planning.topology import STAMP, attribute_of
 from fuel_passes.planning.topology_json import dump
 from fuel_runtime import Session

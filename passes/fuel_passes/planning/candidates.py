@@ -36,7 +36,6 @@ from fuel_passes.planning.measurements import (
     MeasurementKey,
     MeasurementSource,
     key_of,
-    read,
 )
 from fuel_passes.planning.prices import source_ns
 from fuel_passes.planning.residency import present_arms, target_of
@@ -249,8 +248,12 @@ def candidates_for(
     """
     if max_ulps is not None and max_ulps < 0:
         raise FuelPassError(f"max-ulps must be >= 0, got {max_ulps}")
-    source = read(measurements) if isinstance(measurements, str) else measurements
-    return Candidates(topology, Requirement(deterministic, max_ulps), source)
+    requirement = Requirement(deterministic, max_ulps)
+    if not isinstance(measurements, str):
+        return Candidates(topology, requirement, measurements)
+    from fuel_passes.planning.measurements_schema import read
+
+    return Candidates(topology, requirement, read(measurements))
 
 
 def measurement_key(kernel: KernelOp, target: TargetAttr, topology: Topology) -> MeasurementKey:

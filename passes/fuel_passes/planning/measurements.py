@@ -2,31 +2,27 @@
 """
 Looks up times of kernels on a machine, by a key that planning and running agree on.
 
-A measurement replaces the price of a model. What nobody measured is None, never zero. `SCHEMA` is
-the JSON schema of a file of measurements.
+A measurement replaces the price of a model. What nobody measured is None, never zero.
+`measurements_schema` reads and writes files of them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import prod
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from xdsl.ir import Operation
 from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.errors import FuelPassError
 from fuel_dialect.kinds import kind_named
 from fuel_dialect.ops.control import KernelOp, ScanOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
-from fuel_passes.planning.json_fields import Fields, load, target
 
 UNTRACKED = ""
 """The revision of kernels whose code nobody tells apart, and the hardware that nobody named."""
@@ -116,105 +112,3 @@ def shape_class(extents: Iterable[int]) -> tuple[int, ...]:
     3 is in class 2, as 2 is; 4 to 7 are in class 3.
     """
     return tuple(extent.bit_length() for extent in extents)
-
-
-# Files.
-
-_TEXT = {"type": "string"}
-_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}}
-_WHOLE = {"type": "integer", "minimum": 0}
-
-SCHEMA: Mapping[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "fuel measurements",
-    "type": "object",
-    "required": ["measurements"],
-    "additionalProperties": False,
-    "properties": {
-        "measurements": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["ops", "dtypes", "shape_class", "target", "ns"],
-                "additionalProperties": False,
-                "properties": {
-                    "ops": {**_TEXTS, "description": "mnemonics of the kernel, in order"},
-                    "dtypes": {**_TEXTS, "description": "of its operands, then of its results"},
-                    "shape_class": {
-                        "type": "array",
-                        "items": _WHOLE,
-                        "description": "bits of m, n, k of a product, else of numbers of elements",
-                    },
-                    "target": {**_TEXT, "description": "device/backend: cuda:0/triton"},
-                    "revision": {**_TEXT, "description": "of the code that makes the kernel"},
-                    "hardware": {**_TEXT, "description": "the `hardware` of the topology's device"},
-                    "ns": {**_WHOLE, "description": "one launch"},
-                },
-            },
-        },
-    },
-}
-
-
-def read(file: str) -> Measurements:
-    """The measurements in a JSON file. Raises `FuelPassError` if it cannot be read or has none."""
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FuelPassError(f"measurements file {file} cannot be read: {error}") from error
-    return parse(text, file)
-
-
-def parse(text: str, where: str) -> Measurements:
-    """The measurements that a JSON text holds. Raises `FuelPassError` with place and cure."""
-    known: dict[MeasurementKey, int] = {}
-    for key, time in Fields(load(text, where), where, SCHEMA).items("measurements", _measurement):
-        if key in known:
-            raise FuelPassError(f"{where}: {', '.join(key.ops)} on {key.target} is listed twice")
-        known[key] = time
-    return Measurements(known)
-
-
-def dump(measurements: Measurements) -> str:
-    """The JSON text of measurements; `parse` is its inverse."""
-    listed = [{**asdict(key), "ns": time} for key, time in measurements.known.items()]
-    return json.dumps({"measurements": listed}, indent=2) + "\n"
-
-
-def _measurement(value: object, where: str) -> tuple[MeasurementKey, int]:
-    fields = Fields(value, where, SCHEMA["properties"]["measurements"]["items"])
-    key = MeasurementKey(
-        fields.items("ops", _word),
-        fields.items("dtypes", _dtype),
-        fields.items("shape_class", _class),
-        str(target(fields.text("target"), f"{where}.target")),
-        _optional(fields, "revision"),
-        _optional(fields, "hardware"),
-    )
-    return key, fields.whole("ns")
-
-
-def _optional(fields: Fields, name: str) -> str:
-    return UNTRACKED if fields.given.get(name, UNTRACKED) == UNTRACKED else fields.text(name)
-
-
-def _word(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise FuelPassError(f"{where} must be a text, got {value!r}")
-    return value
-
-
-def _dtype(value: object, where: str) -> str:
-    if not isinstance(value, str) or value not in dtypes.BY_NAME:
-        raise FuelPassError(
-            f"{where}: {value!r} is no dtype; there are {', '.join(dtypes.BY_NAME)}"
-        )
-    return value
-
-
-def _class(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 64:
-        raise FuelPassError(
-            f"{where} must be a shape class, a whole number from 0 to 64, got {value!r}"
-        )
-    return value

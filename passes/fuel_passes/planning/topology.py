@@ -94,7 +94,9 @@ def read(file: str) -> Topology:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FuelPassError(f"topology file {file} cannot be read: {error}") from error
-    return validated(topology_json.parse(text, file))
+    from fuel_passes.planning.topology_schema import parse
+
+    return validated(parse(text, file))
 
 
 @cache
@@ -107,7 +109,9 @@ def topology_of(attribute: TopologyAttr) -> Topology:
     """
     name, targets = attribute.label.data, tuple(attribute.targets)
     if not isinstance(attribute.description, NoneAttr):
-        return validated(topology_json.from_attribute(name, targets, attribute.description))
+        from fuel_passes.planning.topology_schema import from_attribute
+
+        return validated(from_attribute(name, targets, attribute.description))
     known = PRESETS.get(name)
     if known is not None and known.targets == targets:
         return known

@@ -23,7 +23,6 @@ from fuel_runtime.call.stretch import LEFT, Choices, Stretch, WrittenRoute
 from fuel_runtime.call.walk_source import last_uses
 from fuel_runtime.picker.decision import Decision, Pick
 from fuel_runtime.picker.policy import Policy
-from fuel_runtime.picker.replay import RecordedRoute
 from fuel_runtime.picker.resolve import resolve
 from fuel_runtime.picker.route_cache import Fingerprint, RouteCache, devices_of, tiers_of
 from fuel_runtime.telemetry.sampler import Telemetry
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from fuel_runtime.call.signature import Signature
     from fuel_runtime.call.state import Use
     from fuel_runtime.measurement_store import MeasuredTimes
+    from fuel_runtime.picker.replay import RecordedRoute
 
 MOST_WALKS = 32
 """The walks and stretches that an executable keeps, each."""

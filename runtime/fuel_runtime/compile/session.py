@@ -39,7 +39,6 @@ from fuel_runtime.measurement_store import (
     is_store,
 )
 from fuel_runtime.picker.policy import Policy
-from fuel_runtime.picker.replay import RecordedRoute
 from fuel_runtime.telemetry.providers import providers_of
 from fuel_runtime.telemetry.sampler import Provider, Telemetry
 
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from fuel_dialect.targets.machine import Topology
     from fuel_passes.planning.measurements import MeasurementSource
     from fuel_runtime.compile.executable import Executable
+    from fuel_runtime.picker.replay import RecordedRoute
 
 Weights = Mapping[str, Any] | str | PathLike[str] | None
 
@@ -138,7 +138,7 @@ class Session:
         self._devices = _opened(devices, emulate, threads)
         if prepare_bytes is None:
             options["prepare_bytes"] = _room_for_prepared(self._devices)
-        replayed = None if replay is None else RecordedRoute.of(replay)
+        replayed = None if replay is None else _recorded(replay)
         if replayed is not None and force is not None:
             raise DecisionError("session: give replay or force, not both")
         forced = force if replayed is None else replayed.arms
@@ -320,6 +320,12 @@ class Session:
             FormRunsPass().apply(context, module)
             # A program may claim to own what it does not: `reuses` is decided here, not believed.
             ReuseBuffersPass().apply(context, module)
+
+
+def _recorded(replay: object) -> RecordedRoute:
+    from fuel_runtime.picker.replay import RecordedRoute
+
+    return RecordedRoute.of(replay)
 
 
 def _room_for_prepared(devices: Devices) -> int | None:

@@ -3,51 +3,39 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from fuel_dialect.errors import DecisionError
+from fuel_passes.strict_json import checked, decode
 from fuel_runtime.picker.decision import Decision
 
+Count = Annotated[int, Meta(ge=0)]
 
-@dataclass(frozen=True)
-class RecordedRoute:
+
+class RecordedRoute(Struct, frozen=True, forbid_unknown_fields=True):
     """Holds the arms of a route, and the decisions of the program that it was recorded of."""
 
     entry: str
-    decisions: Mapping[str, int]
+    decisions: Mapping[str, Count]
     """The number of arms of each decision."""
-    arms: Mapping[str, int]
+    arms: Mapping[str, Count]
 
     @staticmethod
     def of(given: object) -> RecordedRoute:
         """Returns a route from `Executable.route()` or a JSON file. Raises `DecisionError`."""
-        if isinstance(given, str | os.PathLike):
-            return RecordedRoute._read(os.fspath(given))
-        return RecordedRoute._parsed(given, "replay")
-
-    @staticmethod
-    def _read(file: str) -> RecordedRoute:
+        if not isinstance(given, str | os.PathLike):
+            return checked(given, RecordedRoute, "replay", DecisionError)
+        where = f"replay: {os.fspath(given)}"
         try:
-            value = json.loads(Path(file).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise DecisionError(f"replay: {file} cannot be read: {error}") from error
-        return RecordedRoute._parsed(value, f"replay: {file}")
-
-    @staticmethod
-    def _parsed(value: object, where: str) -> RecordedRoute:
-        fields = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-        entry, decisions, arms = (fields.get(n) for n in ("entry", "decisions", "arms"))
-        if not isinstance(entry, str) or not _is_counts(decisions) or not _is_counts(arms):
-            raise DecisionError(
-                f"{where} is no route: it has an entry, decisions with the number of their arms, "
-                "and arms"
-            )
-        return RecordedRoute(entry, dict(decisions or {}), dict(arms or {}))
+            text = Path(given).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DecisionError(f"{where} cannot be read: {error}") from error
+        return decode(text, RecordedRoute, where, DecisionError)
 
     def check(self, entry: str, decisions: Iterable[Decision]) -> None:
         """Raise `DecisionError` for a program with another entry or other decisions."""
@@ -57,16 +45,6 @@ class RecordedRoute:
                 f"replay: the route is of another program: {self.entry} with "
                 f"{_said(self.decisions)}; this is {entry} with {_said(have)}"
             )
-
-
-def _is_counts(value: object) -> bool:
-    if not isinstance(value, Mapping):
-        return False
-    items = cast("Mapping[object, object]", value).items()
-    return all(
-        isinstance(name, str) and isinstance(n, int) and not isinstance(n, bool) and n >= 0
-        for name, n in items
-    )
 
 
 def _said(decisions: Mapping[str, int]) -> str:
