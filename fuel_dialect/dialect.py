@@ -21,6 +21,7 @@ from fuel_dialect.ops import (
     memory,
     normalization,
     reduction,
+    scan,
     shape,
 )
 from fuel_dialect.ops.base import ConstOp, FuelOp
@@ -37,6 +38,7 @@ CATEGORIES: tuple[ModuleType, ...] = (
     memory,
     normalization,
     control,
+    scan,
 )
 """The modules whose op classes make the dialect."""
 

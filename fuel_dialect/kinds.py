@@ -106,7 +106,7 @@ MOVEMENT = KernelKind(
 )
 SCAN = KernelKind(
     "scan",
-    ops="fuel_dialect.ops.control:ScanOp",
+    ops="fuel_dialect.ops.scan:ScanOp",
     price=CALLS,
     form="fuel_lowering.kernels.scan:scan_form",
     writer="fuel_lowering.{target}.scan:emit_scan",

@@ -22,8 +22,8 @@ from fuel_dialect import dtypes
 from fuel_dialect.numbers import integer
 from fuel_dialect.ops import comparison, elementwise, reduction, shape
 from fuel_dialect.ops.base import ConstOp, FuelOp
-from fuel_dialect.ops.control import ScanOp, ScanYieldOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.ops.scan import ScanOp, ScanYieldOp
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from programs import numbers

@@ -18,8 +18,9 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import ArmAttr, DeviceAttr, TargetAttr
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp, YieldOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, YieldOp
 from fuel_dialect.ops.memory import TransferOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.targets import registry
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology

@@ -20,7 +20,8 @@ from xdsl.ir import Block, Region, SSAValue
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, SequenceOp, YieldOp
+from fuel_dialect.ops.control import KernelOp, RunOp, SequenceOp, YieldOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.tensors import AnyTensor, tensor
 from fuel_dialect.traits import Elementwise, ViewOp

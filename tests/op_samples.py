@@ -30,7 +30,8 @@ from fuel_dialect.ops import (
     shape,
 )
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import RegionOp, ScanYieldOp
+from fuel_dialect.ops.regions import RegionOp
+from fuel_dialect.ops.scan import ScanYieldOp
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.tensors import AnyTensor, tensor
 from fuel_dialect.traits import Leaf, Transfer

@@ -34,7 +34,8 @@ from fuel_dialect.ops import (
     shape,
 )
 from fuel_dialect.ops.base import ConstOp, FuelOp
-from fuel_dialect.ops.control import BranchOp, ScanOp, ScanYieldOp, YieldOp
+from fuel_dialect.ops.control import BranchOp, YieldOp
+from fuel_dialect.ops.scan import ScanOp, ScanYieldOp
 from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 
 Array = np.ndarray[Any, Any]

@@ -15,7 +15,7 @@ from fuel_dialect.builder.arguments import as_int
 from fuel_dialect.builder.tensor import Tensor
 from fuel_dialect.builder.trace import BodyScope, Trace
 from fuel_dialect.errors import DTypeError, GraphError, InvalidScan, ShapeError
-from fuel_dialect.ops.control import ScanOp, ScanYieldOp
+from fuel_dialect.ops.scan import ScanOp, ScanYieldOp
 from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 
 Structure: TypeAlias = "Tensor | Sequence[Tensor] | None"

@@ -19,7 +19,9 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import HOST, DeviceAttr
 from fuel_dialect.numbers import int_array, int_tuple
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, RegionOp, RunOp, ScanOp, SequenceOp, YieldOp
+from fuel_dialect.ops.control import BranchOp, RunOp, SequenceOp, YieldOp
+from fuel_dialect.ops.regions import RegionOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.traits import Leaf, Transfer
 
 

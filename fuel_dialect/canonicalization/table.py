@@ -21,7 +21,8 @@ from fuel_dialect.canonicalization.regions import (
     SinkLeaves,
 )
 from fuel_dialect.canonicalization.reorder_views import SinkAlongDim, SinkPermutation, SinkSlice
-from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.ops.shape import (
     BroadcastToOp,
     FlipOp,

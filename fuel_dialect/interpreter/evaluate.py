@@ -20,7 +20,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ArgumentError, DecisionError, FuelError
-from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp, ScanYieldOp, YieldOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, YieldOp
+from fuel_dialect.ops.scan import ScanOp, ScanYieldOp
 from fuel_dialect.prepared import bind_prepared
 from fuel_dialect.reference import control
 from fuel_dialect.reference.precision import Array

@@ -13,7 +13,8 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect import dtypes
 from fuel_dialect.movement import checks_indices
-from fuel_dialect.ops.control import KernelOp, ScanOp
+from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import (
     AlongAxesOp,

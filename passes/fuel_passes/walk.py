@@ -11,7 +11,8 @@ from xdsl.ir import Block, Operation
 
 from fuel_dialect.errors import FuelPassError, GraphError
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, RegionOp, YieldOp
+from fuel_dialect.ops.control import BranchOp, YieldOp
+from fuel_dialect.ops.regions import RegionOp
 from fuel_dialect.state import donations
 from fuel_dialect.traits import Container
 from fuel_passes.diagnostics import fail

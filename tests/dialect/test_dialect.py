@@ -18,7 +18,7 @@ from fuel_dialect.dialect import CATEGORIES, OPS, Fuel
 from fuel_dialect.errors import FuelError
 from fuel_dialect.interpreter.evaluate import REGIONS
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import RegionOp
+from fuel_dialect.ops.regions import RegionOp
 from fuel_dialect.reference.table import function_of
 from fuel_dialect.traits import Elementwise, Leaf, Reduction, RowWise, Transfer, ViewOp
 

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 
 import fuel_dialect as fuel
 from fuel_dialect.interpreter.evaluate import evaluate
-from fuel_dialect.ops.control import ScanOp
+from fuel_dialect.ops.scan import ScanOp
 
 
 @pytest.fixture

@@ -11,8 +11,10 @@ from fuel_dialect.dialect import OPS
 from fuel_dialect.dtypes import TABLE
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import LeafOp
-from fuel_dialect.ops.control import RegionOp, ScanYieldOp, YieldOp
+from fuel_dialect.ops.control import YieldOp
 from fuel_dialect.ops.elementwise import FILLABLE
+from fuel_dialect.ops.regions import RegionOp
+from fuel_dialect.ops.scan import ScanYieldOp
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.movement import MovementOp
 from fuel_dialect.ops import elementwise, linear_algebra, reduction
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp, YieldOp
+from fuel_dialect.ops.control import KernelOp, RunOp, YieldOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.kompute import DESCRIPTION
 from fuel_dialect.targets.machine import Device, Topology, both_ways

@@ -25,7 +25,7 @@ from fuel_dialect.ops import (
     shape,
 )
 from fuel_dialect.ops.base import ConstOp, FuelOp
-from fuel_dialect.ops.control import ScanOp, ScanYieldOp
+from fuel_dialect.ops.scan import ScanOp, ScanYieldOp
 from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
 from fuel_lowering.numpy.lower import lower_run
 from op_modules import module_of

@@ -34,8 +34,8 @@ from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops import indexing
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import ScanOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.reference.precision import Array
 from fuel_dialect.targets.registry import description_of
 from fuel_passes.pipeline import OptimizePass

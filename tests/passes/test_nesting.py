@@ -12,8 +12,9 @@ from xdsl.ir import Block, Region, SSAValue
 from fuel_dialect.attributes import ArmAttr, TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.control import BranchOp, ScanOp, ScanYieldOp, YieldOp
+from fuel_dialect.ops.control import BranchOp, YieldOp
 from fuel_dialect.ops.elementwise import ExpOp, NegOp
+from fuel_dialect.ops.scan import ScanOp, ScanYieldOp
 from fuel_dialect.tensors import tensor
 from fuel_explain.build import explain
 from fuel_explain.page import to_html

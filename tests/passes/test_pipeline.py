@@ -20,7 +20,8 @@ from effort import examples
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.traits import Leaf, Transfer, ViewOp
 from fuel_passes.finishing.form_runs import FormRunsPass
 from fuel_passes.forming.form_kernels import FormKernelsPass, form_kernels

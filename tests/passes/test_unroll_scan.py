@@ -15,8 +15,8 @@ from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import ScanOp
 from fuel_dialect.ops.indexing import IndexingOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_passes.legalize.unroll_scan import UnrollScanPass
 from programs import Program, programs
 

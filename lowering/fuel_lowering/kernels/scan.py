@@ -10,7 +10,8 @@ from typing import Literal
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.errors import LoweringError
-from fuel_dialect.ops.control import KernelOp, ScanOp
+from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.kernels.form import Form, Load, arguments, fill, take, yielded
 from fuel_lowering.kernels.indexing import select_axes

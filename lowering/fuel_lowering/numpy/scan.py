@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.layout import Layout
-from fuel_dialect.ops.control import ScanOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.numpy.builder import Builder, Rule, RuleOf
 from fuel_lowering.numpy.steps import (

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.errors import LoweringError
-from fuel_dialect.ops.control import KernelOp, ScanOp
+from fuel_dialect.ops.control import KernelOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_lowering.kernels.scan import scan_of

@@ -16,7 +16,7 @@ from xdsl.traits import IsTerminator
 from fuel_dialect import dtypes
 from fuel_dialect.errors import FuelPassError, NoBackendForOp
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import RegionOp
+from fuel_dialect.ops.regions import RegionOp
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import DecomposableOp, Leaf, SplittableOp
 from fuel_passes.diagnostics import fail

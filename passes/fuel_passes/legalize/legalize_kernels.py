@@ -18,9 +18,10 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.kinds import POINTWISE, REDUCTION
 from fuel_dialect.ops import reduction
-from fuel_dialect.ops.control import KernelOp, RunOp, ScanOp
+from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.elementwise import CastOp, MulOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.ops.shape import BroadcastToOp, TransposeOp
 from fuel_dialect.targets.description import Rewrite
 from fuel_dialect.targets.registry import description_of

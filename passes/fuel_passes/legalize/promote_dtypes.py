@@ -16,8 +16,8 @@ from xdsl.passes import ModulePass
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import RegionOp
 from fuel_dialect.ops.elementwise import CastOp
+from fuel_dialect.ops.regions import RegionOp
 from fuel_dialect.tensors import same_shape, tensor_type
 from fuel_passes.diagnostics import fail
 from fuel_passes.planning.serving import Site, element_types, serves, serves_types, sites

@@ -19,8 +19,9 @@ from fuel_dialect.movement import checks_indices
 from fuel_dialect.numbers import integer
 from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.comparison import EqOp
-from fuel_dialect.ops.control import KernelOp, ScanOp
+from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.elementwise import AddOp, CastOp, MinimumOp, WhereOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.ops.shape import (
     BroadcastToOp,
     ConcatOp,

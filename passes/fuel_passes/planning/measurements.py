@@ -19,8 +19,9 @@ from xdsl.traits import IsTerminator
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.kinds import kind_named
-from fuel_dialect.ops.control import KernelOp, ScanOp
+from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 

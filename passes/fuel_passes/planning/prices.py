@@ -21,8 +21,9 @@ from fuel_dialect.errors import FuelPassError
 from fuel_dialect.kinds import LIBRARY, kind_named
 from fuel_dialect.movement import MovementOp, filled_elements, kept_operand, moved_pieces
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, ScanOp
+from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.plugins import is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.tensors import AnyTensor, tensor_type

@@ -15,7 +15,9 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.kinds import MOVEMENT, kind_of
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.ops.control import BranchOp, RegionOp, ScanOp
+from fuel_dialect.ops.control import BranchOp
+from fuel_dialect.ops.regions import RegionOp
+from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.plugins import has_kernel, is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.limits import buffers_of_op
