@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
 
@@ -21,7 +22,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
     IRDLOperation,
@@ -34,7 +35,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import ConstantLike, Pure
+from xdsl.traits import ConstantLike, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from fuel_dialect import dtypes
@@ -109,6 +110,11 @@ class SameTensor(VarConstraint[AnyTensor]):
 SAME_TENSOR = SameTensor("T", ANY_TENSOR)
 
 
+@cache
+def _has_trait(op: type[Operation], trait: type[OpTrait] | OpTrait) -> bool:
+    return op.get_trait(trait) is not None
+
+
 class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
     """
     Base of every op of the dialect.
@@ -134,6 +140,13 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
     def mnemonic(cls) -> str:
         """The op's name: `add` for `fuel.add`; whole, if another package defines the op."""
         return cls.name.removeprefix("fuel.")
+
+    @classmethod
+    def has_trait(
+        cls, trait: type[OpTrait] | OpTrait, *, value_if_unregistered: bool = True
+    ) -> bool:
+        """Says what xDSL's says, once for each class: passes ask it several times for every op."""
+        return _has_trait(cls, trait)
 
     def error_factor(self) -> int:
         """Returns how many times the error that a target states for the op it may be off."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -32,10 +33,11 @@ def functions(module: ModuleOp) -> Iterator[FuncOp]:
 
 
 def _holds_fuel(function: FuncOp) -> bool:
-    ops = [op for block in function.body.blocks for op in block.ops]
-    return any(isinstance(op, FuelOp) for op in ops) or (
-        len(ops) == 1 and isinstance(ops[0], ReturnOp)
-    )
+    ops = (op for block in function.body.blocks for op in block.ops)
+    first = next(ops, None)
+    if isinstance(first, FuelOp) or any(isinstance(op, FuelOp) for op in ops):
+        return True
+    return isinstance(first, ReturnOp) and first.next_op is None and len(function.body.blocks) == 1
 
 
 def _check_straight(function: FuncOp) -> None:
@@ -57,15 +59,20 @@ def _check_straight(function: FuncOp) -> None:
     while pending:
         block, depth = pending.pop()
         for op in block.ops:
-            if isinstance(op, BranchOp):
-                _check_depth(op, depth + 1, name)
-                pending += [(region.block, depth + 1) for region in op.arm_regions]
-            elif not isinstance(op, FuelOp | ReturnOp | YieldOp):
+            if not _is_plannable(type(op)):
                 fail(
                     op,
                     f"{op.name} is not an op of fuel; @{name} must hold fuel ops alone to be "
                     "planned",
                 )
+            if op.regions and isinstance(op, BranchOp):
+                _check_depth(op, depth + 1, name)
+                pending += [(region.block, depth + 1) for region in op.arm_regions]
+
+
+@cache
+def _is_plannable(op: type[Operation]) -> bool:
+    return issubclass(op, FuelOp | ReturnOp | YieldOp)
 
 
 MOST_NESTED = 64
