@@ -78,7 +78,10 @@ CALL: Mapping[str, Mapping[str, Any]] = {
         "help": "call it N times with the same arguments, and print what the last call gives",
     },
     "--entry": {"default": "main", "metavar": "NAME", "help": "the function (main)"},
-    "--weights": {"metavar": "FILE", "help": "a .safetensors or .npz file of the weights"},
+    "--weights": {
+        "metavar": "FILE",
+        "help": "a .safetensors or .npz file of the weights, or an index of several",
+    },
     "--threads": {"type": int, "metavar": "N", "help": "threads to use (all cores)"},
     "--no-optimize": {
         "dest": "optimize",

@@ -19,7 +19,6 @@ from fuel_runtime.call.signature import Signature
 from fuel_runtime.call.state import State, StateType, Use
 from fuel_runtime.compile.code import Code
 from fuel_runtime.compile.reporting import current_report
-from fuel_runtime.compile.saving import save
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -105,6 +104,8 @@ class Executable(abc.ABC):
         `weights` also the weights, which `load` is given otherwise. Raises `SaveFileError` for a
         name that does not end in `.fuel`, and `OSError`.
         """
+        from fuel_runtime.compile.saving import save
+
         save(Path(path), str(self._module), self._code, self._state_type, weights)
 
     def report(self) -> Report:

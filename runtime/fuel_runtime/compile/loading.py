@@ -17,7 +17,6 @@ from fuel_dialect.context import load_program
 from fuel_dialect.errors import ArrayFileError, SaveFileError
 from fuel_lowering import cache
 from fuel_passes.planning.topology import check_generation, resolve
-from fuel_runtime.array_files import unpacked
 from fuel_runtime.call.survey import Survey
 from fuel_runtime.compile.build import build, build_straight
 from fuel_runtime.compile.functions import find_function
@@ -34,6 +33,8 @@ from fuel_runtime.compile.saving import (
     backends_of,
     hardware_of,
 )
+from fuel_runtime.mapped_arrays import MappedFile, Reader, stored
+from fuel_runtime.safetensors_files import arrays_in
 
 if TYPE_CHECKING:
     from fuel_dialect.targets.machine import Topology
@@ -49,16 +50,21 @@ class SavedFile:
 
     path: Path
     facts: Mapping[str, Any]
-    parts: Mapping[str, bytes]
+    parts: Mapping[str, memoryview]
+    mapped: MappedFile
 
     def text(self, name: str) -> str:
         """Returns a part as text."""
-        return self.parts[name].decode()
+        return bytes(self.parts[name]).decode()
+
+    def arrays(self, name: str) -> Mapping[str, Any]:
+        """Returns the arrays of a part, which stay in the file; none if there is no such part."""
+        return arrays_in(self.mapped, self.parts[name]) if name in self.parts else {}
 
     def kernels(self) -> dict[str, bytes]:
         """Returns what compilers made, by the keys of the kernel cache."""
         names = (name for name in self.parts if name.startswith(KERNELS))
-        return {name.removeprefix(KERNELS): self.parts[name] for name in names}
+        return {name.removeprefix(KERNELS): bytes(self.parts[name]) for name in names}
 
 
 def load(
@@ -83,9 +89,8 @@ def load(
     if topology is not None and generation:
         check_generation(generation, topology)
     try:
-        arrays = unpacked(path, file.parts[ARRAYS])
-        given = dict(unpacked(path, file.parts[WEIGHTS])) if WEIGHTS in file.parts else {}
-        content = json.loads(file.parts[CODE])
+        arrays, given = file.arrays(ARRAYS), dict(file.arrays(WEIGHTS))
+        content = json.loads(file.text(CODE))
         lowered = decode(content["lowered"], arrays)
         straight = content["straight"] and decode(content["straight"], arrays)
     except (LookupError, TypeError, ValueError, AttributeError, ArrayFileError) as error:
@@ -124,23 +129,24 @@ def _is_in(device: Device, file: SavedFile) -> bool:
 
 def _read(path: Path) -> SavedFile:
     """Reads the parts of a file. Raises `SaveFileError`, and `OSError` for no file."""
+    mapped = MappedFile(path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(Reader(mapped.buffer)) as archive:
             infos = archive.infolist()
             if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
                 raise SaveFileError(f"{path}: not a saved program: its parts are compressed")
-            if sum(info.file_size for info in infos) > path.stat().st_size:
+            if sum(info.file_size for info in infos) > len(mapped.buffer):
                 raise SaveFileError(f"{path}: not a whole saved program: its parts overlap")
             facts = _facts(path, archive)
-            parts = {info.filename: archive.read(info) for info in infos}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+            parts = {info.filename: stored(mapped.buffer, info) for info in infos}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise SaveFileError(f"{path}: not a whole saved program: {error}") from error
     del parts[MANIFEST]
     for name in {*facts["parts"], *parts}:
         data = parts.get(name)
         if data is None or hashlib.sha256(data).hexdigest() != facts["parts"].get(name):
             raise SaveFileError(f"{path}: not a whole saved program: its part {name} is damaged")
-    return SavedFile(path, facts, parts)
+    return SavedFile(path, facts, parts, mapped)
 
 
 FACTS: Mapping[str, type | tuple[type, ...]] = {

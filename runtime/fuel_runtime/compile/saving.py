@@ -22,9 +22,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fuel_dialect.errors import SaveFileError
 from fuel_lowering import cache
-from fuel_runtime.array_files import packed
 from fuel_runtime.compile.saved_values import RUNS, encode
 from fuel_runtime.devices.buffer_device import BufferDevice
+from fuel_runtime.mapped_arrays import open_aligned
+from fuel_runtime.safetensors_files import packed
 from fuel_runtime.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ FORMAT = 1
 
 MANIFEST, MODULE, CODE = "program.json", "module.mlir", "code.json"
 ARRAYS, WEIGHTS, KERNELS = "arrays.safetensors", "weights.safetensors", "kernels/"
-DATE = (1980, 1, 1, 0, 0, 0)
-"""The date of every part, so that equal programs are equal files."""
 
 
 def save(path: Path, module: str, code: Code, members: StateType, with_weights: bool) -> None:
@@ -74,7 +73,8 @@ def save(path: Path, module: str, code: Code, members: StateType, with_weights: 
 def _write(file: IO[bytes], parts: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in parts.items():
-            archive.writestr(zipfile.ZipInfo(name, DATE), data)
+            with open_aligned(archive, name) as part:
+                part.write(data)
 
 
 def _json(value: object) -> bytes:
