@@ -75,6 +75,7 @@ def test_targets_are_judged_by_the_median(finished: tuple[str, dict[str, Any], s
         assert f"{word}  {target['measurement']}: {target['text']}" in printed
 
 
+@SLOW
 def test_the_plan_of_a_decoder_is_measured_pass_by_pass(tmp_path: Path) -> None:
     done = run("--quick", "--rounds=1", "--out", str(tmp_path), "--only=planning")
     assert done.returncode == 0, done.stdout + done.stderr

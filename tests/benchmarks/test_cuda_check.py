@@ -111,6 +111,7 @@ def test_the_file_names_no_place_or_machine(finished: tuple[str, str, str]) -> N
     }
 
 
+@SLOW
 def test_what_there_is_no_time_for_is_skipped(tmp_path: Path) -> None:
     out = tmp_path / "check.json"
     done = run("--emulate", "--budget=5", "--only=replay", "--only=compiled", "--out", str(out))
@@ -259,6 +260,7 @@ def test_steps_share_a_process_until_one_spoils_it() -> None:
         assert process.close(patience=30) == 0
 
 
+@SLOW
 def test_a_process_that_dies_or_hangs_is_replaced() -> None:
     with Isolated(faulty.Subject, "one") as process:
         with pytest.raises(Lost, match="the process ended with exit code 7"):
@@ -340,6 +342,7 @@ def test_the_others_are_those_that_are_not_first() -> None:
     assert len(shapes) == len(set(shapes)) == 8
 
 
+@SLOW
 def test_kernels_compile_ahead_and_one_that_does_not_is_left(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 import fuel_dialect as fuel
+from effort import SLOW
 from fuel_dialect import errors
 from fuel_dialect.context import parse_module
 from fuel_dialect.dtypes import TABLE
@@ -110,6 +111,7 @@ def test_modules_round_trip_through_text():
     assert str(parse_module(text)) == text
 
 
+@SLOW
 def test_a_chain_of_20_000_ops_builds():
     g = fuel.Graph()
     x = y = g.input((2,))

@@ -21,7 +21,7 @@ from xdsl.utils.test_value import create_ssa_value
 import fuel_dialect as fuel
 import run_ops
 from agreement import main
-from effort import examples
+from effort import SLOW, examples
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context, parse_module
@@ -327,6 +327,7 @@ def test_products(sizes: tuple[int, int, int], dtype: str, kind: DeviceType):
 # Sizes at which a kernel has to be cut.
 
 
+@SLOW
 @needs_vulkan
 def test_twenty_million_elements():
     body = (

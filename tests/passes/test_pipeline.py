@@ -16,7 +16,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.utils.arg_spec import parse_pipeline
 
 from agreement import assert_close, decisions, main, run
-from effort import examples
+from effort import SLOW, examples
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.dialect import OPS
 from fuel_dialect.errors import FuelPassError
@@ -138,6 +138,7 @@ def test_kernels_and_runs_compute_the_same(program: Program, max_ops: int) -> No
     assert_close(run(program, module=module), expected)
 
 
+@SLOW
 def test_a_chain_of_20000_ops_goes_through_every_pass() -> None:
     body = "\n".join(f"%v{i + 1} = fuel.tanh %v{i} : tensor<2xf32>" for i in range(20_000))
     module = parse_module(

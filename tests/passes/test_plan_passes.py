@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.arg_spec import parse_pipeline
 
 from agreement import main
+from effort import SLOW
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.errors import FuelPassError, NoBackendForOp, TopologyChanged
@@ -396,6 +397,7 @@ def test_a_plan_for_another_machine_is_not_carried_on(
 S = "tensor<2x2xf32>"
 
 
+@SLOW
 def test_a_chain_of_5000_kernels_is_planned():
     body = "\n".join(
         f"%v{i + 1} = fuel.matmul %v{i}, %v{i} : {S}, {S} -> {S}" for i in range(5_000)

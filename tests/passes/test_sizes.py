@@ -13,6 +13,7 @@ from xdsl.ir import OpOperands, SSAValue
 
 import fuel_dialect as fuel
 from agreement import main, names
+from effort import SLOW
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
@@ -66,6 +67,7 @@ def test_kernels_of_a_concat_of_many_operands(monkeypatch: pytest.MonkeyPatch):
     assert growth(prepare, 100) < LINEAR
 
 
+@SLOW
 def test_a_plan_with_a_concat_of_2000_operands():
     module = concat(2_000)
     OptimizePass(topology="2xh100").apply(CONTEXT, module)

@@ -8,6 +8,7 @@ from hypothesis import given
 from xdsl.dialects.builtin import ModuleOp
 
 from agreement import assert_equal, main, names, run
+from effort import SLOW
 from fuel_dialect.context import make_context
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.base import FuelOp
@@ -143,6 +144,7 @@ def test_planned_transfers_vanish_and_pins_and_the_stamp_stay():
     assert "fuel.topology" in module.attributes
 
 
+@SLOW
 def test_long_plans_are_no_problem():
     body = "\n".join(
         f'%k{n + 1} = fuel.kernel pointwise "neg"(%a{n} = %k{n} : {T}) -> {T} {{\n'

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from effort import SLOW
+
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.xdist_group("wheel")  # one worker, so that the wheel is built once
+pytestmark = [SLOW, pytest.mark.xdist_group("wheel")]  # one worker: the wheel is built once
 
 PROGRAM = """\
 // SPDX-License-Identifier: MIT OR Apache-2.0

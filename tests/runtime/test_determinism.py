@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from agreement import main
+from effort import SLOW
 from fuel_dialect.context import make_context
 from fuel_dialect.determinism import DETERMINISTIC, is_deterministic
 from fuel_dialect.errors import NoBackendForOp
@@ -49,6 +50,7 @@ def bits(threads: int) -> str:
     return "".join(np.asarray(result).tobytes().hex() for result in results)
 
 
+@SLOW
 def test_the_same_bits_for_any_number_of_threads():
     """BLAS reads how many it may use when it is loaded: one process for each number."""
     found = {bits(threads) for threads in (1, 2, 3)}
