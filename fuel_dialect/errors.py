@@ -137,6 +137,10 @@ class DecisionError(FuelError, ValueError):
     """A forced decision names a branch or an arm that the program does not have."""
 
 
+class ArmsDiffer(FuelError, ArithmeticError):
+    """Two arms of a decision give different results for the same values."""
+
+
 class IndexOutOfRange(FuelError, IndexError):
     """An index operand holds a value outside the extent it indexes."""
 

@@ -105,5 +105,21 @@ class Lab:
             self.telemetry.poll()
 
 
+class Fails:
+    """Lets one function of a driver fail at its n-th call."""
+
+    def __init__(self, driver: FakeDriver, name: str, at: int, error: Exception) -> None:
+        self.driver, self.name, self.at, self.error = driver, name, at, error
+        self.calls = 0
+        self.inner = getattr(driver, name)
+        setattr(driver, name, self)
+
+    def __call__(self, *given: Any) -> Any:
+        self.calls += 1
+        if self.calls == self.at:
+            raise self.error
+        return self.inner(*given)
+
+
 def arms(exe: Executable) -> dict[str, int | None]:
     return {b.decision: b.arm for b in exe.report().branches}

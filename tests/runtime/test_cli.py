@@ -22,6 +22,8 @@ from fuel_runtime.cli.flags import parser
 from fuel_runtime.cli.main import main
 from fuel_runtime.devices.opening import open_devices
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
 PROGRAM = """
 func.func @main(%x: tensor<2x3xf32> {fuel.name = "x"}, %y: tensor<3xf32>)
     -> (tensor<2x3xf32> {fuel.name = "sum"}, tensor<2xf32>) {
@@ -247,6 +249,15 @@ def test_decisions_without_signals_and_with_exploring(run: Run) -> None:
     assert ok(run("p.mlir", *ARGS, *keep, "--no-telemetry", "--explore", "0.5")) == usual
 
 
+@pytest.mark.parametrize("flag", ["--check-arms", "--check-arms=1e-3"])
+def test_arms_that_agree_are_compared(run: Run, flag: str) -> None:
+    program = (str(EXAMPLES / "nested_branch.mlir"), "--random", "0")
+    usual = ok(run(*program))
+    assert ok(run(*program, flag)) == usual
+    out = ok(run(*program, flag, "--repeat", "2", "--report"))
+    assert "softmax: arm 1 and arm 0, 2 calls: differs by " in out
+
+
 def test_a_program_that_is_saved_and_run_again(run: Run, folder: Path) -> None:
     usual = ok(run("p.mlir", *ARGS, "--save", "p.fuel"))
     (folder / "p.mlir").unlink()
@@ -408,6 +419,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "no saved program": (("none.fuel", *ARGS), "none.fuel: No such file or directory"),
     "where none is saved": (("p.mlir", *ARGS, "--save", "p.zip"), "p.zip: the name of a saved"),
     "bad share": (("p.mlir", *ARGS, "--explore", "2"), "--explore: expected a share from 0 to 1"),
+    "bad difference": (
+        ("p.mlir", *ARGS, "--check-arms=-1"),
+        "--check-arms: expected a relative difference, such as 1e-3",
+    ),
     "no share": (("p.mlir", *ARGS, "--explore", "x"), "--explore: expected a share from 0 to 1"),
     "bad bytes": (
         ("p.mlir", *ARGS, "--devices=cpu,cuda:0", "--emulate=cuda:0=1G"),

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fake_devices import FakeDriver
 from fuel_dialect.errors import (
     ArgumentError,
     DecisionError,
@@ -36,6 +35,7 @@ from live_programs import (
     TWO,
     VULKAN,
     Array,
+    Fails,
     Lab,
     X,
     arms,
@@ -111,22 +111,6 @@ def test_results_do_not_depend_on_the_route() -> None:
 
 
 # Faults.
-
-
-class Fails:
-    """Lets one function of a driver fail at its n-th call."""
-
-    def __init__(self, driver: FakeDriver, name: str, at: int, error: Exception) -> None:
-        self.driver, self.name, self.at, self.error = driver, name, at, error
-        self.calls = 0
-        self.inner = getattr(driver, name)
-        setattr(driver, name, self)
-
-    def __call__(self, *given: Any) -> Any:
-        self.calls += 1
-        if self.calls == self.at:
-            raise self.error
-        return self.inner(*given)
 
 
 ERRORS: Mapping[str, Exception] = {

@@ -12,10 +12,12 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from fuel_runtime.call.arm_checks import ArmChecks, Yields
 from fuel_runtime.call.report import Change, Fault
 from fuel_runtime.call.route import Call, Route
 from fuel_runtime.call.stream import Stream
@@ -93,6 +95,11 @@ class Live:
         """Counted only where calls are timed."""
         self.explored = 0
         self.settled: WrittenRoute | None = None
+        tolerance = steering.policy.check_arms
+        self.checks: ArmChecks | None = None
+        if tolerance is not False:
+            given = None if tolerance is True else tolerance
+            self.checks = ArmChecks(signature.entry, decisions, given)
         self._files: dict[str, WrittenRoute] = {}
         self._first = dict(first)
         self._write = write
@@ -122,6 +129,8 @@ class Live:
         """Make the decisions of a call as it comes to them, and settle the route of them."""
         epoch = self.telemetry.epoch
         self.telemetry.start()
+        if self.checks is not None:
+            return self._again(self._resolved(), epoch, use, arguments)
         key = self.fingerprint()
         known = self.cache.find(key)
         if known is not None:
@@ -277,7 +286,8 @@ class Live:
         walk = _kept(self._walks, written.key, lambda: self._compiled(written))
         with self._lock:
             self.settled = written
-            self.walk = walk if self.steering.times is None else self._counted(walk)
+            walk = walk if self.steering.times is None else self._counted(walk)
+            self.walk = walk if self.checks is None else self._checked(self.checks, walk)
             self.epoch = epoch
 
     def _compiled(self, written: WrittenRoute) -> Walk:
@@ -291,6 +301,25 @@ class Live:
     def route_in(self, file: str) -> WrittenRoute | None:
         """Returns the route whose walk is in a file of generated code."""
         return self._files.get(file)
+
+    def _checked(self, checks: ArmChecks, walk: Walk) -> Walk:
+        """Returns a walk before which all arms run on copies of the arguments and the state."""
+        members = {member.argument for member in self.signature.members}
+        settled = self.settled
+        assert settled is not None
+        taken = dict(settled.route.decisions)
+
+        def checked(use: Use | None, *arguments: Any) -> tuple[Any, ...]:
+            def run(forced: Choices, yields: Yields) -> None:
+                arms = {**self._first, **taken, **forced}
+                given = tuple(a.copy() if i in members else a for i, a in enumerate(arguments))
+                Stream(self, None, given, forced=arms, yields=yields).run()
+
+            with suppress(*LEFT):  # the walk that follows finds out, and leaves the arm
+                checks.check(taken, self.steering.policy.forbid, run)
+            return walk(use, *arguments)
+
+        return checked
 
     def _counted(self, walk: Walk) -> Walk:
         """Returns a walk of which every so many calls are timed."""
@@ -341,12 +370,18 @@ class Live:
 
     def route(self) -> dict[str, int]:
         """Returns the arm of every decision that the program comes to now, by path."""
+        return {path: pick.arm for path, pick in self._resolved().items()}
+
+    def _resolved(self) -> dict[str, Pick]:
+        """Makes the decisions that a call would come to now."""
+        picks: dict[str, Pick] = {}
         choices: dict[BranchOp, int] = {}
         stretch = self.stretch_of(choices)
         while stretch.next is not None:
-            choices[stretch.next] = self.resolve(stretch.next, {}).arm
+            pick = picks[self.decisions[stretch.next].path] = self.resolve(stretch.next, {})
+            choices[stretch.next] = pick.arm
             stretch = self.stretch_of(choices)
-        return {self.decisions[branch].path: arm for branch, arm in choices.items()}
+        return picks
 
 
 def _kept(cache: OrderedDict[object, Any], key: object, make: Callable[[], Any]) -> Any:

@@ -112,6 +112,22 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class ArmCheck:
+    """An arm that ran on the values of another: the worst of all calls that checked it."""
+
+    decision: str
+    arm: int
+    against: int
+    """The arm that the calls took."""
+    worst: float
+    """The largest difference, relative to the values; 0 where all bits are equal."""
+    allowed: float
+    error: str = ""
+    """The error of an arm that could not run."""
+    calls: int = 1
+
+
+@dataclass(frozen=True)
 class PreparedReport:
     """A tensor that was computed once, when weights were bound."""
 
@@ -153,6 +169,8 @@ class Report:
     """The last changes of arm."""
     faults: tuple[Fault, ...] = ()
     """The last faults of devices that calls survived."""
+    checks: tuple[ArmCheck, ...] = ()
+    """The arms that `check_arms` compared."""
 
     @property
     def transfer_bytes(self) -> int:
@@ -214,6 +232,9 @@ class Report:
         if self.faults:
             yield f"faults      {_count(len(self.faults), 'arm left', 'arms left')}"
             yield from map(_fault_line, self.faults)
+        if self.checks:
+            yield f"checks      {_count(len(self.checks), 'arm', 'arms')} compared"
+            yield from map(_check_line, self.checks)
 
 
 def _device_line(device: DeviceReport) -> str:
@@ -247,6 +268,14 @@ def _change_line(change: Change) -> str:
 def _fault_line(fault: Fault) -> str:
     where = f"arm {fault.arm} on {fault.device}"
     return f"  {fault.decision}: {where} after {fault.at_s:.3f} s: {fault.error}"
+
+
+def _check_line(check: ArmCheck) -> str:
+    found = f"could not run: {check.error}"
+    if not check.error:
+        found = f"differs by {check.worst:.2g} at most, {check.allowed:.2g} is allowed"
+    calls = _count(check.calls, "call", "calls")
+    return f"  {check.decision}: arm {check.arm} and arm {check.against}, {calls}: {found}"
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -20,6 +20,7 @@ from fuel_runtime.call.walk_source import aliasing, owned
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp
+    from fuel_runtime.call.arm_checks import Yields
     from fuel_runtime.call.state import Use
 
 
@@ -39,6 +40,7 @@ class Stream:
         is_timed: bool = False,
         exploring: bool = False,
         forced: Mapping[BranchOp, int] | None = None,
+        yields: Yields | None = None,
     ):
         self.live = live
         self.use = use
@@ -53,6 +55,7 @@ class Stream:
         self.has_explored = False
         self._exploring = exploring
         self._forced = forced or {}
+        self._yields = yields
         self._done: set[tuple[str, ...]] = set()
         self._at: Call | None = None
         self._fault = ""
@@ -78,6 +81,7 @@ class Stream:
                 for name in dead:
                     self.values.pop(name, None)
             self._at = None
+            self._look()
             if self.stretch.next is None:
                 return self._finish()
             self._decide(self.stretch.next)
@@ -113,6 +117,11 @@ class Stream:
         else:
             self.values.update(zip(call.outputs, results, strict=True))
         self._done.add(call.outputs)
+        self._look()
+
+    def _look(self) -> None:
+        if self._yields is not None:
+            self._yields.look(self.stretch.written.route, self.choices, self.values)
 
     def _time(self, call: Call, start: int) -> None:
         """Add what a call took to the arms it stands in, or whose results it brings."""

@@ -69,6 +69,19 @@ def _share(text: str) -> float:
     return share
 
 
+def _difference(text: str) -> float:
+    """Returns a relative difference. Raises `ArgumentTypeError`."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(
+            f"expected a relative difference, such as 1e-3, not {text!r}"
+        )
+    return number
+
+
 CALL: Mapping[str, Mapping[str, Any]] = {
     "--random": {"type": whole_number, "metavar": "SEED", "help": "make up arguments from a seed"},
     "--repeat": {
@@ -150,6 +163,15 @@ DECISIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "P",
         "help": "of the calls of --repeat at most the share P tries an arm that nobody has timed",
     },
+    "--check-arms": {
+        "nargs": "?",
+        "type": _difference,
+        "const": True,
+        "default": False,
+        "metavar": "TOLERANCE",
+        "help": "run every arm on the same values and stop if one differs; with a number, by more "
+        "than this relative difference (write --check-arms=1e-3)",
+    },
     "--no-telemetry": {
         "dest": "telemetry",
         "action": "store_false",
@@ -229,6 +251,7 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
         "strict": options.strict,
         "replay": options.replay,
         "explore": options.explore,
+        "check_arms": options.check_arms,
         "telemetry": options.telemetry,
         "threads": options.threads,
         **asked,

@@ -181,7 +181,9 @@ def _lowered_parts(
 
 def _is_live(found: Survey, policy: Policy) -> bool:
     """Returns True if some decision of a program has another arm to take."""
-    return not policy.strict and any(
+    if policy.strict and policy.check_arms is False:
+        return False
+    return any(
         sum(
             arm.unavailable is None and index not in policy.forbid.get(decision.path, ())
             for index, arm in enumerate(decision.arms)

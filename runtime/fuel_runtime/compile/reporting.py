@@ -43,6 +43,8 @@ def current_report(
         picks |= {branch: pick for branch, pick in newest.items() if pick is not None}
         report = _routed(report, parts, route, picks)
         report = replace(report, history=tuple(live.history), faults=tuple(live.faults))
+        if live.checks is not None:
+            report = replace(report, checks=tuple(live.checks.found.values()))
     moved = tuple(
         replace(each.report, moved_bytes=each.moves * each.report.bytes)
         for each in transfers.of(route)

@@ -84,7 +84,9 @@ class Session:
     an arm whose device fails is left for another. `replay` takes the arms that `Executable.route()`
     gave, or a JSON file of them, for the same program. A store of measured times (`measurements`
     that ends in `.db`) is read, and written by `calibrate` and by a sample of calls. `explore` is
-    the largest share of calls that try an arm nobody has measured.
+    the largest share of calls that try an arm nobody has measured. With `check_arms` each call runs
+    every arm on the same values first and raises `ArmsDiffer` for one that gives something else:
+    by more than a relative difference, or for True by more than the usual one of the element type.
 
     Raises `UnknownDevice`, `DeviceUnavailable`, `ArgumentError`, or `FuelPassError` for a topology
     that is none.
@@ -100,6 +102,7 @@ class Session:
         strict: bool = False,
         replay: Mapping[str, Any] | str | PathLike[str] | None = None,
         explore: float = 0.0,
+        check_arms: bool | float = False,
         telemetry: Telemetry | Mapping[str, Provider] | bool = True,
         threads: int | None = None,
         topology: str | PathLike[str] | Topology | None = None,
@@ -142,7 +145,7 @@ class Session:
         if replayed is not None and force is not None:
             raise DecisionError("session: give replay or force, not both")
         forced = force if replayed is None else replayed.arms
-        policy = Policy.of(forced, forbid, strict, explore)
+        policy = Policy.of(forced, forbid, strict, explore, check_arms)
         self._telemetry = _telemetry_of(telemetry, self._devices)
         self._steering = Steering(policy, self._telemetry, times, plugins, replayed)
         self._planning = Planning(

@@ -19,16 +19,23 @@ class Policy:
     `force` names the arm of a decision. `forbid` names arms that are never run. With `strict` no
     arm runs but the one that was asked for, or the first where nothing was asked: what cannot be
     had is an error. `explore` is the largest share of calls that measure arms nobody has measured.
+    With `check_arms` each call runs all arms and compares what they give: within a relative
+    difference, or the usual one of each element type where it is True.
     """
 
     force: Mapping[str, int] = field(default_factory=dict[str, int])
     forbid: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
     strict: bool = False
     explore: float = 0.0
+    check_arms: bool | float = False
 
     @staticmethod
     def of(
-        force: object = None, forbid: object = None, strict: object = False, explore: object = 0.0
+        force: object = None,
+        forbid: object = None,
+        strict: object = False,
+        explore: object = 0.0,
+        check_arms: object = False,
     ) -> Policy:
         """Returns the policy of what a person wrote. Raises `DecisionError`."""
         if not isinstance(strict, bool):
@@ -42,7 +49,7 @@ class Policy:
         for path, arm in forced.items():
             if arm in forbidden.get(path, ()):
                 raise DecisionError(f"decision {path}: arm {arm} is forced and forbidden")
-        return Policy(forced, forbidden, strict, float(explore))
+        return Policy(forced, forbidden, strict, float(explore), _tolerance(check_arms))
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -85,6 +92,16 @@ def _items(name: str, given: object) -> Iterable[tuple[str, object]]:
             f"session: {name} maps decisions to arms, such as {{'d0': 1}}; it is not {given!r}"
         )
     return cast("Mapping[str, object]", given).items()
+
+
+def _tolerance(given: object) -> bool | float:
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, int | float) and 0 <= given < float("inf"):
+        return float(given)
+    raise DecisionError(
+        f"session: check_arms is True, False or a relative difference >= 0, not {given!r}"
+    )
 
 
 def _arm(path: str, arm: object) -> int:
