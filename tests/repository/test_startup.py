@@ -28,6 +28,7 @@ PACKAGES = {
     "psutil",
     "pynvml",
     "safetensors",
+    "threadpoolctl",
     "torch",
     "triton",
     "unittest",

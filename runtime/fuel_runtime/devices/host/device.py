@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
 from fuel_dialect.plugins import named
 from fuel_runtime.devices.arrays import DeviceArray
+from fuel_runtime.devices.host.blas import with_threads
 from fuel_runtime.devices.interface import Limits
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ class Host:
     def load(
         self, lowered: Sequence[LoweredRun], weights: Mapping[str, Array]
     ) -> Mapping[str, Callable[..., Any]]:
-        """Lets each run load itself."""
+        """Lets each run load itself; what it calls of BLAS has the threads of the session too."""
         runs = cast("Sequence[HostRun]", lowered)
-        return {run.entry: run.load(weights, self._threads) for run in runs}
+        threads = self._threads
+        return {run.entry: with_threads(run.load(weights, threads), threads) for run in runs}
 
     def receive(self, value: Any) -> Array:
         """Returns an array of the host as it is, and brings one of another device."""
