@@ -22,6 +22,8 @@ from fuel_explain.reports import (
 )
 from fuel_passes.forking.collector import paused_collector
 from fuel_passes.forking.dropped import dropped
+from fuel_passes.memory.plan import plan_memory
+from fuel_passes.memory.record import DeviceMemory
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.candidates import Candidate, Candidates
 from fuel_passes.planning.plan import BlockPlan, PlanPass, plan_block, session_pin
@@ -119,5 +121,11 @@ def _function(
         bodies.arguments(),
         bodies.results(),
         body,
+        _memory(function, candidates),
         dropped(function),
     )
+
+
+def _memory(function: FuncOp, candidates: Candidates) -> tuple[DeviceMemory, ...]:
+    capacities = {device.name: device.memory_bytes for device in candidates.topology.devices}
+    return plan_memory(function, capacities=capacities).plan.devices

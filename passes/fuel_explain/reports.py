@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from fuel_passes.memory.record import DeviceMemory
+
 
 @dataclass(frozen=True)
 class CandidateReport:
@@ -153,6 +155,8 @@ class FunctionReport:
     results: tuple[ArgumentReport, ...]
     body: BodyReport
     """The optimised function."""
+    memory: tuple[DeviceMemory, ...] = ()
+    """The memory of a call by device, without what kernels take for themselves."""
     dropped: tuple[str, ...] = ()
     """Arms that had to go so that decisions stay few, each with its price."""
 

@@ -30,6 +30,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
             yield from _item(number, item)
         yield from _totals(report)
         yield from _decisions(report.body)
+        yield from (f"  memory on {memory}" for memory in report.memory)
         yield from (f"  dropped {said}" for said in report.dropped)
 
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from fuel_passes.memory.record import DeviceMemory, MemoryPlan
+
 
 @dataclass(frozen=True)
 class DeviceReport:
@@ -163,6 +165,8 @@ class Report:
     """Tensors that were computed from weights once."""
     state: tuple[StateReport, ...] = ()
     """The members of a state, in order."""
+    memory: tuple[DeviceMemory, ...] = ()
+    """The memory that calls take, by device, whichever arms run."""
     dropped: tuple[str, ...] = ()
     """Arms that planning left out so that decisions stay few, each with its price and why."""
     history: tuple[Change, ...] = ()
@@ -212,6 +216,8 @@ class Report:
         yield from map(_run_line, self.route)
         yield f"kernels     {self.kernels_on_route} a call, of {self.kernels} lowered"
         yield from self._transfer_lines()
+        if self.memory:
+            yield str(MemoryPlan(self.memory))
         yield f"workspace   {self.workspace_bytes:,} bytes"
         yield f"weights     {len(self.weights) or 'none'}"
         yield from (f"  {weight}" for weight in self.weights)

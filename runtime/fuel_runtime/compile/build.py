@@ -36,6 +36,7 @@ from fuel_runtime.call.survey import Survey, choose, survey
 from fuel_runtime.call.walk_source import write, write_live, write_walk
 from fuel_runtime.compile.code import Code
 from fuel_runtime.compile.executable import Executable
+from fuel_runtime.compile.memory import memory_plan
 from fuel_runtime.compile.parts import Parts
 from fuel_runtime.compile.preparing import Preparation
 from fuel_runtime.compile.reporting import first_report
@@ -95,7 +96,8 @@ def build(
         live = _live(function, parts, transfers, namespace, steering, generation)
     members = _state_type(function, parts.signature, devices)
     report = preparation.reported(first_report(parts, needed, members))
-    report = replace(report, dropped=dropped(function))
+    memory = memory_plan(function, parts.survey, parts.lowered, devices)
+    report = replace(report, memory=memory.plan.devices, dropped=dropped(function))
     code = Code(report, parts, transfers, bound, generation, bounds)
     return _assembled(module, code, namespace, members, live)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.context import load_program
 from fuel_dialect.errors import ArgumentError
+from fuel_passes.memory.record import MemoryPlan
 from fuel_runtime.call.binding import MISSING, bind
 from fuel_runtime.call.live import Live
 from fuel_runtime.call.report import (
@@ -114,6 +115,10 @@ class Executable(abc.ABC):
         others.
         """
         return current_report(self._code.report, self._code.parts, self._code.transfers, self._live)
+
+    def memory(self) -> MemoryPlan:
+        """Returns the memory that calls take on each device, known before any call."""
+        return MemoryPlan(self._code.report.memory)
 
     def route(self) -> dict[str, Any]:
         """

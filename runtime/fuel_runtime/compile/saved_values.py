@@ -21,6 +21,7 @@ from fuel_dialect.tensors import tensor
 from fuel_lowering.numpy.run import NumpyRun
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_lowering.runs.leaves import WeightUse
+from fuel_passes.memory.record import DeviceMemory
 from fuel_runtime.call import report
 from fuel_runtime.call.route import Call, Route, Transfer
 from fuel_runtime.call.signature import Member, Port, Signature
@@ -51,6 +52,7 @@ KINDS: Mapping[str, type] = {
         report.PreparedReport,
         report.BranchReport,
         report.ArmReport,
+        DeviceMemory,
     )
 }
 """The classes of values that are saved; a run of another class is lowered again."""

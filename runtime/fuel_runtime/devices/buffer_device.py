@@ -16,9 +16,10 @@ import numpy as np
 
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
+from fuel_passes.memory.sizes import size_class
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.loaded_run import LoadedRun, Recordings, array_bytes
-from fuel_runtime.devices.memory_pool import Lease, Pool, size_class
+from fuel_runtime.devices.memory_pool import Lease, Pool
 from fuel_runtime.devices.uploads import Uploads, Weights
 
 if TYPE_CHECKING:

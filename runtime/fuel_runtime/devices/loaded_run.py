@@ -15,9 +15,9 @@ import numpy as np
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import IndexOutOfRange, LoweringError
+from fuel_passes.memory.sizes import size_class
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.interface import BoundLaunch
-from fuel_runtime.devices.memory_pool import size_class
 
 if TYPE_CHECKING:
     from fuel_dialect.tensors import AnyTensor

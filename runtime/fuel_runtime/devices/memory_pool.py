@@ -17,20 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fuel_runtime.devices.interface import Driver
 
-GRANULE = 256
-"""The smallest size, of which all are multiples."""
-
-STEPS = 8
-"""Sizes between a power of two and the next; at most an eighth of memory is taken in vain."""
-
 _NUMBERS = count(1)
-
-
-def size_class(bytes: int) -> int:
-    """The size of the memory that so many bytes are given."""
-    below = 1 << (max(bytes - 1, 1).bit_length() - 1)
-    step = max(GRANULE, below // STEPS)
-    return -(-max(bytes, 1) // step) * step
 
 
 class Memory:

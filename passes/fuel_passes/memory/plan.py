@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Plans the memory that calls of an optimised function take on each device, and its peak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from xdsl.dialects.func import FuncOp
+
+from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.ops.control import RunOp
+from fuel_passes.memory import slots
+from fuel_passes.memory.inside import Inside, inside_of
+from fuel_passes.memory.lifetimes import Held, Key, RunsArm, Timeline, timeline_of
+from fuel_passes.memory.record import DeviceMemory, MemoryPlan
+from fuel_passes.memory.sizes import size_class
+from fuel_passes.memory.spans import Block, most_alive
+from fuel_passes.planning.residency import HOST_DEVICE
+
+
+@dataclass(frozen=True)
+class PlannedMemory:
+    """Holds the figures of a memory plan, and the places that follow from it."""
+
+    plan: MemoryPlan
+    sizes: Mapping[Key, int]
+    """The bytes of the memory of each value on a device that is not the host."""
+
+
+def plan_memory(
+    function: FuncOp,
+    inside: Callable[[RunOp], Inside] = inside_of,
+    capacities: Mapping[str, int | None] | None = None,
+    runs_arm: RunsArm = lambda branch, arm: True,
+) -> PlannedMemory:
+    """
+    Returns the memory plan of an optimised function, over all arms for which `runs_arm` is true.
+
+    `inside` says what a run takes besides operands and results; by default as far as IR shows it.
+    On the host, values have memory of their own, and each run a workspace. On other devices, values
+    share memory by liveness, runs share workspaces, and sizes are those of `size_class`. Arguments
+    are the caller's: only their copies on other devices count.
+    """
+    timeline = timeline_of(function, runs_arm)
+    homes = [*(held.device for held in timeline.held), *(r.target.device for r in timeline.runs)]
+    found: list[DeviceMemory] = []
+    sizes: dict[Key, int] = {}
+    for device in sorted(
+        dict.fromkeys(homes), key=lambda device: (device != HOST_DEVICE, str(device))
+    ):
+        plan = _on_host if device == HOST_DEVICE else _on_device
+        memory = plan(device, timeline, inside, sizes)
+        if memory.peak:
+            found.append(replace(memory, capacity=(capacities or {}).get(memory.device)))
+    return PlannedMemory(MemoryPlan(tuple(found)), sizes)
+
+
+Rounding = Callable[[int], int]
+
+
+def _on_host(
+    device: DeviceAttr, timeline: Timeline, inside: Callable[[RunOp], Inside], sizes: dict[Key, int]
+) -> DeviceMemory:
+    here = [held for held in timeline.held if held.device == device]
+    runs = [inside(run) for run in timeline.runs if run.target.device == device]
+    values = most_alive(_blocks(h for h in here if h.owner == "call" and not h.is_given))
+    results = most_alive(_blocks(h for h in here if h.owner == "call" and h.is_given))
+    workspace = sum(sum(each.workspace) for each in runs)
+    shared, state = _shared(here, runs, int), _state(here, int)
+    return DeviceMemory(device.label, shared, state, values, workspace, results)
+
+
+def _on_device(
+    device: DeviceAttr, timeline: Timeline, inside: Callable[[RunOp], Inside], sizes: dict[Key, int]
+) -> DeviceMemory:
+    here = [held for held in timeline.held if held.device == device]
+    runs = [inside(run) for run in timeline.runs if run.target.device == device]
+    reused = [h for h in here if h.owner == "call" and not h.is_given]
+    given = [h for h in here if h.owner == "call" and h.is_given]
+    results = slots.assign(_blocks(given, size_class)).bytes
+    shares = slots.assign(_blocks(reused, size_class))
+    bytes_of = {id(held): shares.size_of(index) for index, held in enumerate(reused)}
+    sizes.update((k, bytes_of[id(h)]) for k, h in timeline.made.items() if id(h) in bytes_of)
+    workspace = sum(shared_workspace([each.workspace for each in runs]))
+    shared, state = _shared(here, runs, size_class), _state(here, size_class)
+    return DeviceMemory(device.label, shared, state, shares.bytes, workspace, results)
+
+
+def shared_workspace(wanted: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """
+    Returns the buffers that serve each of some runs, the largest first.
+
+    Each run takes the first ones, its largest buffer the first: one is as large as the largest
+    that any run has at that place.
+    """
+    ranked = (sorted(map(size_class, buffers), reverse=True) for buffers in wanted)
+    return tuple(max(sizes) for sizes in zip_longest(*ranked, fillvalue=0))
+
+
+def _blocks(held: Iterable[Held], rounded: Rounding = int) -> list[Block]:
+    return [Block(rounded(each.bytes), each.spans(), each.choices()) for each in held]
+
+
+def _shared(here: Sequence[Held], runs: Sequence[Inside], rounded: Rounding) -> int:
+    weights = {key: bytes for run in runs for key, bytes in run.weights.items()}
+    leaves = [held.bytes for held in here if held.owner == "leaf"]
+    constants = [bytes for run in runs for bytes in run.constants]
+    return sum(map(rounded, (*weights.values(), *leaves, *constants)))
+
+
+def _state(here: Sequence[Held], rounded: Rounding) -> int:
+    return sum(rounded(held.bytes) for held in here if held.owner == "state")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Holds the figures of a memory plan, as they are printed and saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """
+    Holds the bytes that a program takes on one device, whichever arms of its decisions run.
+
+    They are of three storage classes: `shared` by all calls, `state`, of each state, and
+    `transient`, of each call that is under way.
+    """
+
+    device: str
+    shared: int
+    """The bytes of weights and constants."""
+    state: int
+    """The bytes of a state."""
+    values: int
+    """The bytes of what runs and transfers hand on, reused from value to value."""
+    workspace: int
+    """The bytes of what runs take while they run."""
+    results: int
+    """The bytes of what the caller gets, and of members of the state that change places."""
+    capacity: int | None = None
+    """The memory that there is; None where nobody knows it."""
+
+    @property
+    def transient(self) -> int:
+        """The bytes of a call."""
+        return self.values + self.workspace + self.results
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that a call takes, with one state."""
+        return self.shared + self.state + self.transient
+
+    @property
+    def fits(self) -> bool:
+        """True unless the peak is more than the memory that there is."""
+        return self.capacity is None or self.peak <= self.capacity
+
+    def __str__(self) -> str:
+        of = "" if self.capacity is None else f" of {self.capacity:,}"
+        return (
+            f"{self.device}: {self.peak:,} bytes{of}{'' if self.fits else ', too many'}: "
+            f"shared {self.shared:,}, state {self.state:,}, transient {self.transient:,} "
+            f"(values {self.values:,}, workspace {self.workspace:,}, results {self.results:,})"
+        )
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Holds the memory of a program by device, known before it runs."""
+
+    devices: tuple[DeviceMemory, ...]
+
+    def of(self, device: str) -> DeviceMemory:
+        """Returns the memory of a device. Raises `KeyError` for one that the program has not."""
+        found = {each.device: each for each in self.devices}
+        return found[device]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            ["memory      peak of a call, by device", *(f"  {d}" for d in self.devices)]
+        )

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Plans the memory of a program whose runs are lowered, so that all they take is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+from fuel_dialect import dtypes
+from fuel_lowering.runs.launches import DeviceRun
+from fuel_passes.memory.inside import Inside
+from fuel_passes.memory.plan import PlannedMemory, plan_memory
+
+if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+
+    from fuel_dialect.ops.control import BranchOp, RunOp
+    from fuel_dialect.tensors import AnyTensor
+    from fuel_lowering.runs.functions import LoweredRun
+    from fuel_runtime.call.survey import Survey
+    from fuel_runtime.devices.present import Devices
+
+CONSTANT = ("constant", "status")
+"""The roles of buffers that a run of a device takes once, for itself alone."""
+
+
+def memory_plan(
+    function: FuncOp, survey: Survey, lowered: Mapping[str, LoweredRun], devices: Devices
+) -> PlannedMemory:
+    """Returns the memory plan of a function, over the arms that can run here."""
+
+    def inside(run: RunOp) -> Inside:
+        return inside_of_lowered(lowered[survey.runs[run]], devices.threads)
+
+    def runs_arm(branch: BranchOp, arm: int) -> bool:
+        return survey.decisions[branch].arms[arm].unavailable is None
+
+    capacities = {device.name.label: device.total_bytes() for device in devices.present}
+    return plan_memory(function, inside, capacities, runs_arm)
+
+
+def inside_of_lowered(run: LoweredRun, threads: int) -> Inside:
+    """Returns what a lowered run takes besides its operands and results."""
+    weights = {use.key: _bytes(use.type) for use in run.weights.values()}
+    if not isinstance(run, DeviceRun):
+        workspace = run.workspace_bytes(threads)
+        return Inside(weights, (), (workspace,) if workspace else ())
+    constants = tuple(buffer.bytes for buffer in run.buffers if buffer.role in CONSTANT)
+    temporaries = tuple(buffer.bytes for buffer in run.buffers if buffer.role == "temporary")
+    return Inside(weights, constants, temporaries)
+
+
+def _bytes(type: AnyTensor) -> int:
+    return prod(type.get_shape()) * dtypes.of_type(type).numpy.itemsize
