@@ -56,7 +56,7 @@ class Held:
         default_factory=list[tuple[int, tuple[Region, ...]]]
     )
     made_in: tuple[Region, ...] = ()
-    """The arms that make what it is a copy of, where these are further in."""
+    """The arms of a branch, one of which makes what it is a copy of, where it is not in one."""
     is_given: bool = False
     """True if the caller or the state has it when the function has returned."""
 
@@ -76,17 +76,25 @@ class Held:
 
     def choices(self) -> tuple[Choice, ...]:
         """Returns the arms in which it is made, the outermost first."""
-        made = self.made_in or self.regions
-        return tuple((region.branch[0], region.first) for region in made)
+        own = tuple(_choice((region,)) for region in self.regions)
+        return (*own, _choice(self.made_in)) if self.made_in else own
 
     def may_reach(self, regions: Sequence[Region]) -> bool:
         """Returns True if a route comes from where it is made to some arms."""
         own = {id(region.branch): region for region in self.regions}
         return all(own.get(id(region.branch), region) is region for region in regions)
 
+    def is_within(self, regions: Sequence[Region]) -> bool:
+        """Returns True if it is made inside of some arms."""
+        return self.regions[: len(regions)] == tuple(regions)
+
     def is_sure(self, regions: Sequence[Region]) -> bool:
         """Returns True if every route that comes to some arms has made it."""
         return self.regions == tuple(regions[: len(self.regions)])
+
+
+def _choice(regions: Sequence[Region]) -> Choice:
+    return regions[0].branch[0], frozenset(region.first for region in regions)
 
 
 def _others(region: Region) -> tuple[Span, Span]:
@@ -210,10 +218,12 @@ class _Walker:
         return (*there, *known)
 
     def _further_in(self, sources: Sequence[Held]) -> tuple[Region, ...]:
-        """Returns the arms that make the one source of a copy, if they are inside of this one."""
-        if len(sources) != 1 or not sources[0].regions[: len(self.regions)] == self.regions:
+        """Returns the arms that make the sources of a copy, if a branch before it does."""
+        depth = len(self.regions)
+        if not all(len(h.regions) > depth and h.is_within(self.regions) for h in sources):
             return ()
-        return sources[0].regions
+        arms = dict.fromkeys(held.regions[depth] for held in sources)
+        return tuple(arms) if len({id(arm.branch) for arm in arms}) == 1 else ()
 
     def _read(self, buffers: Iterable[Held]) -> None:
         for held in buffers:

@@ -11,8 +11,8 @@ Span = tuple[int, int]
 """The first and the last moment of a stretch in which a value is alive."""
 
 
-Choice = tuple[int, int]
-"""A branch, and the arm of it that has to be taken."""
+Choice = tuple[int, frozenset[int]]
+"""A branch, and the arms of it one of which has to be taken."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Block:
     def excludes(self, other: Block) -> bool:
         """Returns True if no route has both blocks."""
         mine = dict(self.choices)
-        return any(mine.get(branch, arm) != arm for branch, arm in other.choices)
+        return any(arms.isdisjoint(mine.get(branch, arms)) for branch, arms in other.choices)
 
 
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -101,8 +101,9 @@ def _most_on_a_route(blocks: Sequence[Block], depth: int) -> int:
         if len(block.choices) <= depth:
             total += block.bytes
             continue
-        branch, arm = block.choices[depth]
-        arms.setdefault(branch, {}).setdefault(arm, []).append(block)
+        branch, taken = block.choices[depth]
+        for arm in taken:
+            arms.setdefault(branch, {}).setdefault(arm, []).append(block)
     for found in arms.values():
         total += max(_most_on_a_route(inner, depth + 1) for inner in found.values())
     return total
