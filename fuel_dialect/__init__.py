@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fuel_dialect.builder.tensor import Tensor, concat, matmul, maximum, minimum, where
     from fuel_dialect.errors import (
         ArgumentError,
+        ArmsDiffer,
         ArrayFileError,
         DecisionError,
         DeviceFailure,
@@ -52,6 +53,7 @@ _PLACES = {
     "fuel_dialect.builder.handle": ("rope_tables",),
     "fuel_dialect.errors": (
         "ArgumentError",
+        "ArmsDiffer",
         "ArrayFileError",
         "DTypeError",
         "DecisionError",
@@ -83,6 +85,7 @@ _MODULE_OF = {name: module for module, names in _PLACES.items() for name in name
 
 __all__ = [
     "ArgumentError",
+    "ArmsDiffer",
     "ArrayFileError",
     "DTypeError",
     "DecisionError",

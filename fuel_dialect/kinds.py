@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 
 from fuel_dialect import plugins
 from fuel_dialect.errors import PluginError
+from fuel_dialect.traits import is_marked
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class KernelKind:
     """The function of a target that writes the kernels of the form."""
     fuses_results: bool = False
     """True if elementwise ops on the result of the op may be in its kernel."""
+    reads_any_layout: bool = False
+    """True if its kernels read operands as they lie, on every target: that is what they do."""
     targets: tuple[str, ...] = ()
     """The targets with a writer of the kind, besides those whose description names the kind."""
 
@@ -65,9 +68,7 @@ class KernelKind:
         if not self.ops:
             return True
         marker: Any = plugins.named(self.ops)
-        if issubclass(marker, Operation):
-            return issubclass(op, marker)
-        return op.has_trait(marker, value_if_unregistered=False)
+        return is_marked(op, marker)
 
 
 FUSED = "fuel_passes.planning.prices:fused_ns"
@@ -103,6 +104,7 @@ MOVEMENT = KernelKind(
     price=CALLS,
     form="fuel_lowering.kernels.map:map_form",
     writer="fuel_lowering.{target}.map:emit_map",
+    reads_any_layout=True,
 )
 SCAN = KernelKind(
     "scan",

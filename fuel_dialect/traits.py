@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import OpTrait
@@ -33,6 +33,24 @@ class Elementwise(OpTrait):
 @dataclass(frozen=True)
 class RowWise(OpTrait):
     """Each row (the last axis) of the result depends on the same row of the operands alone."""
+
+
+@dataclass(frozen=True)
+class Exact(OpTrait):
+    """
+    Each element of the result is right to the last bit, on every target.
+
+    The op compares, selects or changes a sign, or its rounding is part of its definition.
+    """
+
+
+@dataclass(frozen=True)
+class Contraction(OpTrait):
+    """
+    Each element of the result is a sum of products of elements of two operands.
+
+    The order of the terms is free, so that a library may compute it.
+    """
 
 
 @dataclass(frozen=True)
@@ -69,6 +87,13 @@ class Transfer(OpTrait):
 @dataclass(frozen=True)
 class Container(OpTrait):
     """Holds ops of a plan (kernel, run): `fuel-strip-plan` dissolves it."""
+
+
+def is_marked(op: type[Operation], marker: type[Any]) -> bool:
+    """Returns True if an op is of a class or an interface, or has a trait."""
+    if issubclass(marker, Operation):
+        return issubclass(op, marker)
+    return op.has_trait(marker, value_if_unregistered=False)
 
 
 class ViewOp(Operation, abc.ABC):

@@ -24,11 +24,13 @@ from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.targets import registry
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Device, Link, Rates, Topology
+from fuel_dialect.targets.op_sets import OpSet, Unstable
 from fuel_dialect.traits import Leaf
 from fuel_passes.planning.candidates import refusal_of
 from fuel_passes.planning.serving import serves
 from fuel_passes.planning.topology import STAMP, attribute_of, path, target_description
 from fuel_passes.walk import functions
+from ops_on_arrays import BY_MNEMONIC
 from programs import Program, programs
 
 TARGETS = (
@@ -37,6 +39,15 @@ TARGETS = (
     TargetAttr.of("cuda:1", "triton"),
     TargetAttr.of("vulkan:0", "kompute"),
 )
+
+
+UNSTEADY = (Unstable(OpSet(), "each time"),)
+"""Said by a source of which no op gives the same bits twice."""
+
+
+def only(*mnemonics: str) -> tuple[OpSet, ...]:
+    """Ops of fuel, for what a description lacks."""
+    return tuple(OpSet(BY_MNEMONIC[name]) for name in mnemonics)
 
 
 PACKED = (

@@ -24,7 +24,7 @@
 
 // FILE: measured_machine.json: object contains unknown field `name`; it needs measurements
 // NOWHERE: measurements file nowhere.json cannot be read
-// ULPS: fuel-plan: no target for exp: cpu/numpy tiles: precision-floor: tiles kernels may be off by 4 units in the last place; 0 are allowed; cpu/numpy library: precision-floor
+// ULPS: fuel-plan: no target for exp: cpu/numpy tiles: precision-floor: tiles may give a exp of f32 4 units in the last place off; 0 are allowed; cpu/numpy library: precision-floor
 // BOUND: fuel.kernel pointwise "exp"
 func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %0 = fuel.exp %x : tensor<8xf32>

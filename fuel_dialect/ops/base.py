@@ -148,6 +148,20 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
         """Says what xDSL's says, once for each class: passes ask it several times for every op."""
         return _has_trait(cls, trait)
 
+    def variant(self) -> str:
+        """
+        Returns what of the op, besides its types, decides how long it takes; empty for nothing.
+
+        It stands in the key of measured times. Of an op of another package it is all properties.
+        """
+        if self.name.startswith("fuel."):
+            return ""
+        return ", ".join(
+            f"{name}={value}"
+            for name, value in sorted(self.properties.items())
+            if name != "placement"
+        )
+
     def error_factor(self) -> int:
         """Returns how many times the error that a target states for the op it may be off."""
         return 1

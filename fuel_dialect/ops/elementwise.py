@@ -38,7 +38,7 @@ from fuel_dialect.ops.base import (
     require_equal_shapes,
 )
 from fuel_dialect.tensors import AnyTensor
-from fuel_dialect.traits import Elementwise
+from fuel_dialect.traits import Elementwise, Exact
 
 ANY_NUMBER = BaseAttr(FloatAttr) | BaseAttr(IntegerAttr)
 
@@ -152,7 +152,7 @@ class MaximumOp(BinaryOp):
 
     name = "fuel.maximum"
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
-    traits = traits_def(Commutative())
+    traits = traits_def(Commutative(), Exact())
 
 
 @irdl_op_definition
@@ -161,7 +161,7 @@ class MinimumOp(BinaryOp):
 
     name = "fuel.minimum"
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
-    traits = traits_def(Commutative())
+    traits = traits_def(Commutative(), Exact())
 
 
 @irdl_op_definition
@@ -169,6 +169,7 @@ class NegOp(UnaryOp):
     """-x; integers wrap."""
 
     name = "fuel.neg"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -183,6 +184,7 @@ class AbsOp(UnaryOp):
     """The magnitude; the least integer stays itself."""
 
     name = "fuel.abs"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -190,6 +192,7 @@ class ReluOp(UnaryOp):
     """max(0, x); NaN stays NaN."""
 
     name = "fuel.relu"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -197,6 +200,7 @@ class StepOp(UnaryOp):
     """1 where x > 0, else 0 (also for NaN)."""
 
     name = "fuel.step"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -204,6 +208,7 @@ class SignOp(UnaryOp):
     """-1, 0 or 1; NaN stays NaN."""
 
     name = "fuel.sign"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -211,6 +216,7 @@ class FloorOp(UnaryOp):
     """Round down; integers stay."""
 
     name = "fuel.floor"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -218,6 +224,7 @@ class CeilOp(UnaryOp):
     """Round up; integers stay."""
 
     name = "fuel.ceil"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -225,6 +232,7 @@ class RoundOp(UnaryOp):
     """Round to nearest, ties to even; integers stay."""
 
     name = "fuel.round"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -417,6 +425,7 @@ class ClampOp(WithScalarsOp):
     """x limited to [min, max], both inclusive; NaN stays NaN."""
 
     name = "fuel.clamp"
+    traits = traits_def(Exact())
 
     SCALARS: ClassVar[tuple[str, ...]] = ("min", "max")
 
@@ -447,6 +456,7 @@ class WhereOp(ElementwiseOp):
     """`on_true` where the mask is true, else `on_false`."""
 
     name = "fuel.where"
+    traits = traits_def(Exact())
 
     T: ClassVar = SAME_TENSOR
 
@@ -480,6 +490,7 @@ class MaskedFillOp(ElementwiseOp):
     """`value` where the mask is true, else x. The value has x's element type."""
 
     name = "fuel.masked_fill"
+    traits = traits_def(Exact())
 
     T: ClassVar = SAME_TENSOR
 
@@ -532,7 +543,7 @@ class CastOp(FuelOp):
 
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
-    traits = traits_def(Pure(), Elementwise())
+    traits = traits_def(Pure(), Elementwise(), Exact())
 
     @classmethod
     def infer(

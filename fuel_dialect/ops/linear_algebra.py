@@ -19,6 +19,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import DTypeError, ShapeError
 from fuel_dialect.ops.base import ANY_TENSOR, FuelOp, Properties, require_dtype
 from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
+from fuel_dialect.traits import Contraction
 
 
 @irdl_op_definition
@@ -42,7 +43,7 @@ class MatmulOp(FuelOp):
 
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Contraction())
 
     @classmethod
     def infer(
@@ -73,6 +74,9 @@ class MatmulOp(FuelOp):
                 f"matmul: inner dim mismatch: {a[-1]} of {list(a)} and {b[-2]} of {list(b)}"
             )
         return (tensor((*a[:-1], b[-1]), lhs.element_type),)
+
+    def variant(self) -> str:
+        return "" if self.allow_tf32 is None else "tf32"
 
     def groups(self) -> tuple[int, ...]:
         """Returns, for each batch dim, how many entries of A meet one entry of B."""

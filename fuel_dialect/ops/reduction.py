@@ -30,7 +30,7 @@ from fuel_dialect.ops.base import (
     require_equal_dtypes,
 )
 from fuel_dialect.tensors import AnyTensor, tensor, tensor_type
-from fuel_dialect.traits import AlongAxesOp, Reduction
+from fuel_dialect.traits import AlongAxesOp, Exact, Reduction
 
 
 class ReductionOp(FuelOp, AlongAxesOp, abc.ABC):
@@ -147,6 +147,7 @@ class MaxAllOp(AllReductionOp):
     name = "fuel.max_all"
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
     NEEDS_ELEMENTS: ClassVar[bool] = True
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -156,6 +157,7 @@ class MinAllOp(AllReductionOp):
     name = "fuel.min_all"
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
     NEEDS_ELEMENTS: ClassVar[bool] = True
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -180,6 +182,7 @@ class MaxDimOp(DimReductionOp):
     name = "fuel.max_dim"
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
     NEEDS_ELEMENTS: ClassVar[bool] = True
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -189,6 +192,7 @@ class MinDimOp(DimReductionOp):
     name = "fuel.min_dim"
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
     NEEDS_ELEMENTS: ClassVar[bool] = True
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -207,6 +211,7 @@ class ArgmaxDimOp(DimReductionOp):
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
     NEEDS_ELEMENTS: ClassVar[bool] = True
     RESULT: ClassVar[str | None] = "ui32"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -217,6 +222,7 @@ class ArgminDimOp(DimReductionOp):
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
     NEEDS_ELEMENTS: ClassVar[bool] = True
     RESULT: ClassVar[str | None] = "ui32"
+    traits = traits_def(Exact())
 
 
 @irdl_op_definition
@@ -233,6 +239,7 @@ class ReduceMaxToOp(TargetReductionOp):
     name = "fuel.reduce_max_to"
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.ORDERED
     NEEDS_ELEMENTS: ClassVar[bool] = True
+    traits = traits_def(Exact())
 
 
 OVER_ALL: Mapping[type[FuelOp], type[AllReductionOp]] = {

@@ -153,6 +153,9 @@ class ScanOp(RegionOp):
         steps = [] if end.until is None else [tensor((), "ui32")]
         return [*(i.type for i in inits), *stacked, *steps]
 
+    def variant(self) -> str:
+        return str(self.steps)
+
     @property
     def steps(self) -> int:
         """The largest number of steps."""

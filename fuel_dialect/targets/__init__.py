@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-SHARED = frozenset({"description", "limits", "machine", "presets", "registry"})
+SHARED = frozenset({"description", "limits", "machine", "op_sets", "presets", "registry"})
 """The modules of this package that describe no target."""
 
 

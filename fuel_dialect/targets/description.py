@@ -17,8 +17,11 @@ from typing import Literal, NamedTuple
 from xdsl.ir import Attribute
 
 from fuel_dialect import dtypes, kinds
+from fuel_dialect.errors import PluginError
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.targets.limits import Limit, MostBuffers
+from fuel_dialect.targets.op_sets import OpSet, Precision, Unstable
+from fuel_dialect.traits import Exact, is_marked
 
 Strides = Literal["any", "matrices", "contiguous"]
 """
@@ -30,13 +33,8 @@ Rewrite = Literal["scans", "factors", "rows", "vectors"]
 """Names what `fuel-legalize-kernels` may do to the kernels of a target before code is made."""
 
 
-class OpError(NamedTuple):
-    """The error of one elementwise op on one element type, in units in the last place."""
-
-    op: str
-    """Its mnemonic."""
-    dtype: str
-    ulps: int
+FOUR_ULPS = (Precision(OpSet(), 4),)
+"""The precision of a source that says nothing else: 4 units in the last place, for every op."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,8 @@ class KernelSource:
     """True if it serves every kernel and is made for no particular one."""
     dtypes: tuple[str, ...] | None = None
     """Element types of operands and results; None for all those of the target."""
-    lacks: frozenset[str] = frozenset()
-    """Mnemonics of ops it has no code for, whatever their element types."""
+    lacks: tuple[OpSet, ...] = ()
+    """The ops it has no code for."""
     limits: tuple[Limit, ...] = ()
     """Bounds on what it makes."""
     buffers: int | None = None
@@ -62,25 +60,37 @@ class KernelSource:
     """True if it reads operands that are not contiguous."""
     reuses: bool = True
     """True if it may write a result into the memory of an operand."""
-    bit_stable: bool = True
-    """True if it gives the same bits each time on the same hardware, but for `unstable` ops."""
-    unstable: frozenset[str] = frozenset()
-    """Mnemonics of ops whose bits depend, on floats, on how many threads a library may use."""
+    unstable: tuple[Unstable, ...] = ()
+    """The ops whose results may have other bits each time, on the same hardware."""
     fallback: bool = False
     """True if it is for `deterministic` alone: never cheaper, but bit-stable where no other is."""
-    ulps: int = 4
-    """Bounds the error of elementwise ops in units in the last place, but for their own `ULPS`."""
-    errors: tuple[OpError, ...] = ()
-    """The ops that this source computes with a greater error than others, as sampled."""
+    precision: tuple[Precision, ...] = FOUR_ULPS
+    """
+    Bounds the errors of ops on floats that are not `Exact`; the first that holds an op is for it.
+
+    The `ULPS` of an op are for every source: what its definition over primitives loses.
+    """
     rate: float = 1.0
     """The share of the target's rates that its kernels reach."""
     revision: str = "1"
     """Of the code that makes the kernels; to be changed with it, so that old times are not used."""
 
     def ulps_of(self, op: type[FuelOp], dtype: str) -> int:
-        """Returns how many units in the last place an op on an element type may be off."""
-        own = (e.ulps for e in self.errors if (e.op, e.dtype) == (op.mnemonic(), dtype))
-        return max(self.ulps, op.ULPS.get(dtype, 0), *own)
+        """
+        Returns how many units in the last place an op on an element type may be off.
+
+        Raises `PluginError` if the source states no precision for it.
+        """
+        if is_marked(op, Exact):
+            return 0
+        types = (dtypes.BY_NAME[dtype].type,)
+        stated = next((p.ulps for p in self.precision if p.ops.holds(op, types)), None)
+        if stated is None:
+            raise PluginError(
+                f"the source {self.name!r} states no precision for {op.mnemonic()} of {dtype}; "
+                "end `precision` with one for all ops, `Precision(OpSet(), ULPS)`"
+            )
+        return max(stated, op.ULPS.get(dtype, 0))
 
     @property
     def identity(self) -> str:
@@ -161,8 +171,8 @@ class TargetDescription:
     threads: int
     mixed_floats: bool = False
     """True if it has kernels whose float operands differ in element type."""
-    lacks: frozenset[str] = frozenset()
-    """Mnemonics of ops that none of its sources has, whatever their element types."""
+    lacks: tuple[OpSet, ...] = ()
+    """The ops that none of its sources has code for."""
     by_dtype: ByDtype = ()
     """Element types that are slower or faster than the rates say."""
     strides: tuple[tuple[str, Strides], ...] = ()

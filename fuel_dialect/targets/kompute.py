@@ -9,7 +9,8 @@ shaders bring their own transcendental functions, since Vulkan promises little o
 from __future__ import annotations
 
 from fuel_dialect.kinds import GENERATED
-from fuel_dialect.targets.description import KernelSource, OpError, TargetDescription
+from fuel_dialect.ops.elementwise import PowOp
+from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.limits import (
     BUFFERS,
     MOST_LAUNCHES,
@@ -18,6 +19,7 @@ from fuel_dialect.targets.limits import (
     MostElements,
     ScanSteps,
 )
+from fuel_dialect.targets.op_sets import OpSet, Precision
 
 LARGEST_BUFFER = LargestBuffer(128 * 2**20, "the maxStorageBufferRange of common drivers")
 
@@ -27,8 +29,8 @@ MOST_ELEMENTS = MostElements(2**31 - 2**17)
 LONGEST_ROW = LongestRow(trips=60_000, workgroup_size=256, groups=16)
 """Lavapipe stops after 65,535 turns of all loops of an invocation and says nothing."""
 
-ERRORS = (OpError("pow", "f32", 160),)
-"""The greatest error of exp(y log x) sampled over the whole range, with some room."""
+PRECISION = (Precision(OpSet(PowOp, ("f32",)), 160), Precision(OpSet(), 128))
+"""128 since drivers differ; `pow`: exp(y log x), sampled over the whole range, with some room."""
 
 DESCRIPTION = TargetDescription(
     name="kompute",
@@ -40,8 +42,7 @@ DESCRIPTION = TargetDescription(
             GENERATED,
             buffers=BUFFERS,
             limits=(LARGEST_BUFFER, MOST_ELEMENTS, LONGEST_ROW, ScanSteps(MOST_LAUNCHES)),
-            ulps=128,
-            errors=ERRORS,
+            precision=PRECISION,
         ),
     ),
     tables=("scalars",),

@@ -15,8 +15,12 @@ from __future__ import annotations
 from fuel_dialect import dtypes
 from fuel_dialect.kinds import GENERATED
 from fuel_dialect.targets.description import DtypeRates, KernelSource, TargetDescription
+from fuel_dialect.targets.op_sets import OpSet, Unstable
+from fuel_dialect.traits import Contraction
 
-PRODUCTS = frozenset({"matmul"})
+PRODUCTS = Unstable(
+    OpSet(Contraction, dtypes.FLOATS), "where a library may use another number of threads"
+)
 
 DESCRIPTION = TargetDescription(
     name="numpy",
@@ -26,14 +30,14 @@ DESCRIPTION = TargetDescription(
         KernelSource(
             "tiles",
             GENERATED,
-            unstable=PRODUCTS,
+            unstable=(PRODUCTS,),
         ),
         KernelSource(
             "library",
             ("pointwise", "reduction", "matmul", "library"),
             launches="op",
             generic=True,
-            unstable=PRODUCTS,
+            unstable=(PRODUCTS,),
         ),
         KernelSource("einsum", ("matmul", "scan", "library"), fallback=True, rate=0.1),
     ),

@@ -4,29 +4,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-
-import pytest
+from typing import Any
 
 from agreement import main
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.targets.presets import PRESETS
 from fuel_dialect.targets.registry import default_backend, kinds
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.planning.candidates import candidates_for, measurement_key
-from fuel_passes.planning.filters import FilterRejected, Requirement, bit_stable, sift, strided
 from fuel_passes.planning.frontier import Entry, frontier, ranked
 from fuel_passes.planning.measurements import MeasurementKey, Measurements, key_of
 from fuel_passes.planning.prices import kernel_ns
 from fuel_passes.planning.serving import sites
 from fuel_passes.planning.topology import target_description
-
-TILES = DESCRIPTION.sources[0]
-STABLE = replace(TILES, name="stable")
-LOOSE = replace(TILES, name="loose", bit_stable=False)
+from machines import UNSTEADY, sources
 
 
 def test_default_device_per_backend_matches_router_convention():
@@ -40,24 +34,44 @@ def test_default_device_per_backend_matches_router_convention():
 F = "tensor<3xf32>"
 
 
+def kernels(body: str, arguments: str, results: str) -> list[KernelOp]:
+    module = main(arguments, results, body)
+    FormKernelsPass().apply(make_context(), module)
+    return [op for op in module.walk() if isinstance(op, KernelOp)]
+
+
+def added() -> KernelOp:
+    body = f"%0 = fuel.add %x, %x : {F}\nfunc.return %0 : {F}"
+    (kernel,) = kernels(body, f"%x: {F}", F)
+    return kernel
+
+
+def refusals(kernel: KernelOp, **required: Any) -> list[str | None]:
+    """Returns the reason why each source of the host may not make a kernel."""
+    return [c.refusal for c in candidates_for(PRESETS["cpu"], **required).of(kernel)]
+
+
 def entry(backend: str, costs: int | None, device: str = "cpu") -> Entry[str]:
     return Entry(backend, device, backend, (costs or 0,), costs)
 
 
 def test_compile_plan_cross_co_located_via_placements_callback():
-    kept = sift([TILES, STABLE], lambda source: source, Requirement()).kept
-    assert kept == (TILES, STABLE)
+    assert refusals(added()) == [None, None]
 
 
 def test_compile_plan_precision_requirement_filters_via_default_chain():
     """Bit-stability is a filter of its own here, and the floor is in units in the last place."""
-    with pytest.raises(FilterRejected) as rejected:
-        sift([LOOSE], lambda source: source, Requirement(deterministic=True))
-    assert rejected.value.filter == "determinism"
-    with pytest.raises(FilterRejected) as rejected:
-        sift([LOOSE], lambda source: source, Requirement(max_ulps=1))
-    assert rejected.value.filter == "precision-floor"
-    assert sift([LOOSE], lambda source: source, Requirement()).kept == (LOOSE,)
+    with sources("numpy", tiles={"unstable": UNSTEADY}, library={"unstable": UNSTEADY}):
+        assert refusals(added()) == [None, None]
+        *unsteady, einsum = refusals(added(), deterministic=True)
+        assert unsteady == [
+            f"determinism: {name} gives a add of f32 other bits each time"
+            for name in ("tiles", "library")
+        ]
+        assert einsum == "it runs matmul, scan, library kernels, not pointwise"
+    for refusal in refusals(added(), max_ulps=1):
+        assert refusal is not None
+        assert refusal.startswith("precision-floor: ")
 
 
 def test_compile_plan_with_cost_ranks_cheaper_winner():
@@ -105,19 +119,21 @@ def test_compile_plan_retains_per_device_frontier_no_top_n():
 
 
 def test_compile_plan_filter_rejected_pinned_device_falls_back():
-    sifted = sift([LOOSE, STABLE], lambda source: source, Requirement(deterministic=True))
-    assert sifted.kept == (STABLE,)
-    assert sifted.refused == ((LOOSE, "determinism: loose kernels may give other bits each time"),)
+    with sources("numpy", tiles={"unstable": UNSTEADY}):
+        tiles, library, _ = refusals(added(), deterministic=True)
+    assert tiles == "determinism: tiles gives a add of f32 other bits each time"
+    assert library is None
 
 
 def test_compile_plan_passes_input_layouts_to_filter_chain():
-    packed = replace(STABLE, name="packed", strided=False)
-    sifted = sift([packed, STABLE], lambda source: source, Requirement(), [strided(True)])
-    assert sifted.kept == (STABLE,)
-    sifted = sift([packed, STABLE], lambda source: source, Requirement(), [strided(False)])
-    assert sifted.kept == (packed, STABLE)
-    liked = [strided(True), bit_stable]
-    assert sift([packed], lambda s: s, Requirement(), liked).kept == (packed,)
+    body = f"""
+        %t = fuel.flip %x {{dim = 0 : i64}} : {F} -> {F}
+        %0 = fuel.add %t, %x : {F}
+        func.return %0 : {F}"""
+    (turned,) = kernels(body, f"%x: {F}", F)
+    with sources("numpy", tiles={"strided": False}):
+        assert refusals(added()) == [None, None]
+        assert refusals(turned) == ["it reads contiguous operands only, not a flip of one", None]
 
 
 def test_structure_key_operand_slice_folds_in_the_output():
@@ -132,12 +148,6 @@ def test_structure_key_operand_slice_folds_in_the_output():
 
 
 CUDA = TargetAttr.of("cuda:0", "triton")
-
-
-def kernels(body: str, arguments: str, results: str) -> list[KernelOp]:
-    module = main(arguments, results, body)
-    FormKernelsPass().apply(make_context(), module)
-    return [op for op in module.walk() if isinstance(op, KernelOp)]
 
 
 def test_one_set_of_rates_prices_everything():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,10 +14,9 @@ from agreement import main
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.context import make_context
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.description import KernelSource
-from fuel_dialect.targets.registry import description_of
+from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.forming.form_kernels import FormKernelsPass
-from fuel_passes.planning.filters import FilterRejected, Requirement, sift
+from fuel_passes.planning.candidates import candidates_for
 from fuel_passes.planning.frontier import KEEP_PER_DEVICE, Entry, dominates, frontier, ranked
 from fuel_passes.planning.measurements import key_of, shape_class
 
@@ -84,37 +84,52 @@ def test_ranking_is_stable_and_the_frontier_strands_nothing(given_entries: list[
             assert any(dominates(e.costs, gone.costs) for e in beaten_by)
 
 
-def described(name: str) -> KernelSource:
-    found = description_of(name)
-    assert found is not None
-    return found.sources[0]
+def refusal(body: str, **required: Any) -> str | None:
+    """Returns the reason why the shaders may not make the kernel of a body."""
+    module = main("%x: tensor<4xf32>", "tensor<4xf32>", body)
+    FormKernelsPass().apply(make_context(), module)
+    (found,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    (*_, shaders) = candidates_for(PRESETS["cpu+vulkan"], **required).of(found)
+    assert shaders.source == "shaders"
+    return shaders.refusal
 
 
-def test_a_precision_floor_refuses_with_a_reason():
-    sifted = sift(["numpy", "kompute"], described, Requirement(max_ulps=4))
-    assert sifted.kept == ("numpy",)
-    assert sifted.refused == (
-        (
-            "kompute",
-            "precision-floor: shaders kernels may be off by 128 units in the last place; "
-            "4 are allowed",
-        ),
+T = "tensor<4xf32>"
+CASES = {
+    f"%0 = fuel.exp %x : {T}": ("exp", 128),
+    f"%0 = fuel.pow %x, %x : {T}": ("pow", 160),
+    f"%0 = fuel.gelu_tanh %x : {T}": ("gelu_tanh", 256),
+    f"%0 = fuel.powi %x {{exponent = 3 : i32}} : {T}": ("powi", 384),
+    f"%0 = fuel.softmax_last_dim %x : {T}": ("softmax_last_dim", 128),
+    f"%0 = fuel.relu %x : {T}": ("relu", 0),
+    f"%0 = fuel.concat %x {{dim = 0 : i64}} : {T} -> {T}": ("concat", 0),
+}
+
+
+@pytest.mark.parametrize(("line", "stated"), CASES.items())
+def test_a_source_is_as_precise_as_its_least_precise_op(line: str, stated: tuple[str, int]):
+    body, (op, ulps) = f"{line}\nfunc.return %0 : {T}", stated
+    assert refusal(body, max_ulps=ulps) is None
+    if ulps:
+        assert refusal(body, max_ulps=ulps - 1) == (
+            f"precision-floor: shaders may give a {op} of f32 {ulps} units in the last place off; "
+            f"{ulps - 1} are allowed"
+        )
+
+
+def test_kernels_that_differ_in_a_property_have_candidates_of_their_own():
+    """The error of `powi` is by its exponent, so one answer does not stand for both."""
+    lines = [
+        f"%{i} = fuel.powi %{'x' if i == 0 else 'y'} {{exponent = {n} : i32}} : {T}"
+        for i, n in enumerate((2, 9))
+    ]
+    module = main(
+        f"%x: {T}, %y: {T}", f"({T}, {T})", f"{lines[0]}\n{lines[1]}\nfunc.return %0, %1 : {T}, {T}"
     )
-    with pytest.raises(FilterRejected, match="precision-floor: shaders") as rejected:
-        sift(["kompute"], described, Requirement(max_ulps=4))
-    assert rejected.value.filter == "precision-floor"
-    assert sift([], described, Requirement(deterministic=True)).kept == ()
-
-
-def test_a_preference_narrows_only_where_something_is_liked():
-    sifted = sift(
-        ["numpy", "triton"], described, Requirement(), [lambda source: source.name == "generated"]
-    )
-    assert sifted.kept == ("triton",)
-    assert sifted.refused == (("numpy", "another is liked better"),)
-    nothing = sift(["numpy", "triton"], described, Requirement(), [lambda source: False])
-    assert nothing.kept == ("numpy", "triton")
-    assert nothing.refused == ()
+    FormKernelsPass().apply(make_context(), module)
+    found = candidates_for(PRESETS["cpu"], max_ulps=8)
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert [found.of(kernel)[0].refusal is None for kernel in kernels] == [True, False]
 
 
 def kernel(rows: int, columns: int, dtype: str = "f32") -> KernelOp:

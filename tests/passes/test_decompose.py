@@ -22,6 +22,7 @@ from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.traits import DecomposableOp
 from fuel_passes.legalize.decompose import DecomposePass
+from machines import only
 from programs import Program, programs
 
 CONTEXT = make_context()
@@ -38,7 +39,7 @@ def decompose(module: ModuleOp, *ops: str) -> ModuleOp:
 @contextmanager
 def numpy_without(*ops: str) -> Iterator[None]:
     """A NumPy target that lacks kernels."""
-    lacking = replace(DESCRIPTION, lacks=frozenset(ops))
+    lacking = replace(DESCRIPTION, lacks=only(*ops))
     with patch("fuel_passes.planning.topology.description_of", lambda backend: lacking):
         yield
 

@@ -19,6 +19,7 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.planning.plan import PlanPass
+from machines import only
 
 F = "tensor<3xf32>"
 MATRIX = "tensor<3x3xf32>"
@@ -62,7 +63,7 @@ MATMUL = f"""
     %r = fuel.reshape %b : tensor<1x3xf32> -> {F}"""
 
 
-LACKING = replace(DESCRIPTION, lacks=frozenset({"matmul"}), dtypes=("f32", "i1"))
+LACKING = replace(DESCRIPTION, lacks=only("matmul"), dtypes=("f32", "i1"))
 
 
 @contextmanager

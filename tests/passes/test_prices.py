@@ -23,7 +23,7 @@ from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.targets.registry import description_of
 from fuel_dialect.tensors import tensor
 from fuel_dialect.traits import DecomposableOp
-from fuel_passes.forking.fork_variants import way_of
+from fuel_passes.forking.fork_variants import alternative_of
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.prices import kernel_ns, op_ns, ops_ns, price_of, size_of
@@ -200,12 +200,12 @@ def test_no_op_is_dearer_than_its_other_form(op: type[FuelOp], shape: str, dtype
     module = main(f"%x: {type}", type, text)
     FormKernelsPass().apply(CONTEXT, module)
     (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
-    way = way_of(kernel)
-    assert way is not None
+    other = alternative_of(kernel)
+    assert other is not None
     for backend in own_names():
         description = description_of(backend)
         assert description is not None
-        assert kernel_ns(kernel, description) <= way.price(kernel, description)
+        assert kernel_ns(kernel, description) <= other.price(kernel, description)
 
 
 def test_a_row_kernel_moves_each_byte_once():

@@ -26,6 +26,7 @@ from fuel_dialect.targets.numpy import DESCRIPTION
 from fuel_dialect.targets.presets import PRESETS
 from fuel_dialect.targets.registry import description_of
 from fuel_dialect.tensors import tensor
+from fuel_dialect.traits import Exact, is_marked
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning import topology_json, topology_schema
 from fuel_passes.planning.serving import serves, sites
@@ -44,6 +45,7 @@ from fuel_passes.planning.topology import (
     validated,
 )
 from fuel_passes.planning.topology_schema import LEAST_RATE, MOST_RATE
+from machines import only
 
 T = "tensor<2xf32>"
 CPU = TargetAttr.of("cpu", "numpy")
@@ -98,13 +100,14 @@ def test_descriptions_are_consistent(backend: str):
     assert description.name == backend
     assert set(description.dtypes) <= set(dtypes.BY_NAME)
     assert set(description.kinds) <= set(kinds.names())
-    assert description.lacks <= {op.name.removeprefix("fuel.") for op in OPS}
+    assert not description.lacks
     assert {name for name, _ in description.by_dtype} <= set(description.dtypes)
     for source in description.sources:
-        assert source.ulps >= 1
+        ops = [op for op in OPS if issubclass(op, FuelOp)]
+        assert all((source.ulps_of(op, "f32") == 0) == is_marked(op, Exact) for op in ops)
         assert 0 < source.rate <= 1
         assert set(source.dtypes or ()) <= set(description.dtypes)
-        assert source.lacks <= {op.name.removeprefix("fuel.") for op in OPS}
+        assert not source.lacks
         assert not any(kind in ("scan", "movement") for kind in source.kinds if source.generic)
     assert min(description.bytes_per_ns, description.operations_per_ns) > 0
     assert min(description.flops_per_ns, description.launch_ns) > 0
@@ -504,7 +507,7 @@ def test_mixed_floats_packed_types_and_lacking_ops_are_not_served():
     assert not serves(matmul, DESCRIPTION)
     assert serves(matmul, replace(DESCRIPTION, mixed_floats=True))
     assert serves(gt, DESCRIPTION)
-    assert not serves(gt, replace(DESCRIPTION, lacks=frozenset({"gt"})))
+    assert not serves(gt, replace(DESCRIPTION, lacks=only("gt")))
     assert not serves(packed, DESCRIPTION)
     assert packed.operands[0].type == tensor((2, 2), "f4E2M1FN")
 

@@ -240,6 +240,20 @@ def test_a_kind_of_kernel_is_a_row_and_a_writer() -> None:
     assert measurement_key(kernel, cpu.targets[0], cpu).shape_class == shape_class((5, 7))
 
 
+def test_ops_that_differ_in_a_property_have_times_of_their_own() -> None:
+    cpu, keys = PRESETS["cpu"], list[object]()
+    for shift in (1, 2, 1):
+        text = (
+            "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n"
+            f"  %r = acme.roll %x {{shift = {shift} : i64}} : tensor<8xf32> -> tensor<8xf32>\n"
+            "  func.return %r : tensor<8xf32>\n}"
+        )
+        (kernel,) = (op for op in optimized(text).walk() if isinstance(op, KernelOp))
+        keys.append(measurement_key(kernel, cpu.targets[0], cpu))
+    assert keys[0] == keys[2] != keys[1]
+    assert "acme.roll[shift=2 : i64]" in str(keys[1])
+
+
 def test_a_rule_for_numpy_comes_before_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     caches = plugins.table, emit.rules
     monkeypatch.setitem(cast("dict[Any, Any]", RULES), SoftsignOp, RULES[SquaredReluOp])

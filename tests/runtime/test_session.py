@@ -45,7 +45,7 @@ from fuel_passes.planning.topology import STAMP, attribute_of
 from fuel_passes.planning.topology_json import dump
 from fuel_runtime import Session
 from fuel_runtime.compile.executable import Executable
-from machines import sources
+from machines import UNSTEADY, sources
 
 PROGRAM = """
 func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
@@ -536,7 +536,7 @@ def test_bounds_of_a_session() -> None:
     with pytest.raises(NoBackendForOp, match="no target for sqr: cpu/numpy tiles: precision-floor"):
         Session(max_ulps=0).compile(PROGRAM)
     np.testing.assert_array_equal(Session(max_ulps=4, deterministic=True).run(PROGRAM, X)[0], X * X)
-    with sources("numpy", tiles={"bit_stable": False}):
+    with sources("numpy", tiles={"unstable": UNSTEADY}):
         module = Session(deterministic=True).compile(PROGRAM).module
     assert "fuel.kernel library" in str(module)
     for wrong in (-1, 1.5, True):

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
+from fuel_dialect.kinds import REDUCTION
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
@@ -188,7 +189,7 @@ def _shape_of_product(kernel: KernelOp) -> tuple[int, ...] | None:
 
 
 def _builder(kernel: KernelOp, writer: FunctionWriter, values: dict[SSAValue, Ref]) -> Builder:
-    rows = rows_of(kernel.body.block) if kernel.kind.data == "reduction" else None
+    rows = rows_of(kernel.body.block) if kernel.kind.data == REDUCTION.name else None
     if rows is None or not rows.are_long:
         return Builder(writer, values, rule_of)
     return RowBuilder(writer, values, rule_of, rows)

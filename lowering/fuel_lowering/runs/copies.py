@@ -10,6 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from fuel_dialect.kinds import MOVEMENT
 from fuel_dialect.ops.base import ConstOp
 from fuel_dialect.ops.control import KernelOp, YieldOp
 
@@ -35,7 +36,7 @@ def _movement(label: str, inputs: Sequence[SSAValue], block: Block) -> KernelOp:
     return KernelOp.create(
         operands=inputs,
         result_types=[v.type for v in block.last_op.operands],
-        properties={"kind": StringAttr("movement"), "label": StringAttr(label)},
+        properties={"kind": StringAttr(MOVEMENT.name), "label": StringAttr(label)},
         regions=[Region(block)],
     )
 

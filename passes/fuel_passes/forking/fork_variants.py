@@ -20,7 +20,7 @@ from xdsl.rewriter import InsertPoint
 from fuel_dialect.attributes import ArmAttr, TargetAttr
 from fuel_dialect.canonicalization.regions import DropOperands, SinkLeaves
 from fuel_dialect.errors import FuelPassError
-from fuel_dialect.kinds import LIBRARY
+from fuel_dialect.kinds import LIBRARY, POINTWISE, REDUCTION
 from fuel_dialect.ops.control import BranchOp, KernelOp, YieldOp
 from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.traits import (
@@ -111,7 +111,7 @@ class ForkVariantsPass(ModulePass):
 
 
 @dataclass(frozen=True)
-class Way:
+class Alternative:
     """Another way to compute what a kernel computes."""
 
     why: str
@@ -122,11 +122,11 @@ class Way:
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel that may be forked: its target, the other way, and both prices."""
+    """A kernel that may be forked: its target, the other way to compute it, and both prices."""
 
     kernel: KernelOp
     target: TargetAttr
-    way: Way
+    alternative: Alternative
     written_ns: int
     other_ns: int
 
@@ -162,26 +162,30 @@ def _choice(kernel: KernelOp, site: Site, candidates: Candidates, known: _Known)
     values = (*kernel.inputs, *kernel.outputs)
     if not any(is_tiled(elements_of(value), description) for value in values):
         return None
-    way = way_of(kernel)
-    if way is None:
+    alternative = alternative_of(kernel)
+    if alternative is None:
         return None
     key = (signature(kernel), target)
     if key not in known:
         written = candidates.price_as_written(kernel, target)
-        other = None if written is None else candidates.as_written(way.block(kernel).ops, target)
+        other = (
+            None
+            if written is None
+            else candidates.as_written(alternative.block(kernel).ops, target)
+        )
         known[key] = written, other
     written, other = known[key]
     if written is None or other is None:
         return None
-    return Choice(kernel, target, way, written, other)
+    return Choice(kernel, target, alternative, written, other)
 
 
-def way_of(kernel: KernelOp) -> Way | None:
-    """The other way to compute a kernel, if there is one."""
+def alternative_of(kernel: KernelOp) -> Alternative | None:
+    """Returns the other way to compute a kernel; None if there is none."""
     work = [op for op in kernel.body.block.ops if not is_carried(op)]
     if len(work) > 1:
-        return WAYS.get(kernel.kind.data)
-    if kernel.kind.data not in ("reduction", "library") or not work:
+        return ALTERNATIVES.get(kernel.kind.data)
+    if not work:
         return None
     (op,) = work
     return DECOMPOSED if isinstance(op, DecomposableOp) and op.has_trait(RowWise) else None
@@ -202,7 +206,7 @@ def _call_per_op(kernel: KernelOp) -> Block:
     return block
 
 
-CALL_PER_OP = Way("one library call per op", _calls_ns, _call_per_op)
+CALL_PER_OP = Alternative("one library call per op", _calls_ns, _call_per_op)
 
 
 # Library calls, and pointwise kernels between them.
@@ -222,9 +226,9 @@ def _split_up(block: Block, kernel: KernelOp) -> Block:
     return block
 
 
-SPLIT = Way("library calls and pointwise kernels", _split_ns, _split)
+SPLIT = Alternative("library calls and pointwise kernels", _split_ns, _split)
 
-WAYS = {"pointwise": CALL_PER_OP, "reduction": SPLIT}
+ALTERNATIVES = {POINTWISE.name: CALL_PER_OP, REDUCTION.name: SPLIT}
 """The other way to compute a kernel of several ops, by its kind."""
 
 
@@ -252,7 +256,7 @@ def _replace_by_decomposition(op: DecomposableOp) -> None:
     block.erase_op(op)
 
 
-DECOMPOSED = Way("decomposed", _decomposed_ns, _decomposed)
+DECOMPOSED = Alternative("decomposed", _decomposed_ns, _decomposed)
 
 
 # Forking.
@@ -304,10 +308,10 @@ def replace_by_branch(kernel: KernelOp, id: str, arms: Arms, rewriter: PatternRe
 
 
 def _arms(choice: Choice) -> Arms:
-    kernel, way = choice.kernel, choice.way
+    kernel, alternative = choice.kernel, choice.alternative
     return [
         (_arm(choice, choice.written_ns, "as written"), Region(written(kernel))),
-        (_arm(choice, choice.other_ns, way.why), Region(way.block(kernel))),
+        (_arm(choice, choice.other_ns, alternative.why), Region(alternative.block(kernel))),
     ]
 
 

@@ -30,7 +30,7 @@ from fuel_dialect.traits import Leaf, ViewOp
 from fuel_passes.forking.calls import calls_of
 from fuel_passes.legalize.legalize_kernels import legal_kernel
 from fuel_passes.legalize.strip_plan import is_planned_branch
-from fuel_passes.planning.filters import Requirement, filters_for, imprecise_op, unstable_op
+from fuel_passes.planning.filters import Requirement
 from fuel_passes.planning.measurements import (
     UNTRACKED,
     MeasurementKey,
@@ -89,7 +89,6 @@ class Candidates:
 
     def __post_init__(self) -> None:
         targets = self.topology.targets
-        self.filters = filters_for(self.requirement)
         self.described = [(t, target_description(self.topology, t)) for t in targets]
 
     def of(self, op: Operation) -> tuple[Candidate, ...]:
@@ -137,10 +136,7 @@ class Candidates:
         )
         launched = self._launched(kernel, description)
         refusal = refusal_of(launched, description, source)
-        refusal = refusal or next((why for f in self.filters if (why := f(source))), None)
-        refusal = refusal or imprecise_op(launched, source, self.requirement.max_ulps)
-        if refusal is None and self.requirement.deterministic:
-            refusal = unstable_op(kernel, source)
+        refusal = refusal or self.requirement.refusal(launched, source)
         if refusal is not None:
             return replace(found, refusal=refusal)
         measured = self._measured(kernel, target, source, splits)
@@ -323,10 +319,9 @@ def _of_op(op: Operation) -> object:
         operand.index if isinstance(operand, BlockArgument) else operand.type
         for operand in op.operands
     )
-    if not op.regions:
-        return type(op), reads, types
+    said = tuple(sorted(op.properties.items()))
     inner = tuple(_of_op(o) for region in op.regions for block in region.blocks for o in block.ops)
-    return type(op), reads, types, inner, op.properties.get("length")
+    return type(op), reads, types, said, inner
 
 
 def refusal_of(

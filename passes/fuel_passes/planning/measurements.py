@@ -19,9 +19,9 @@ from xdsl.traits import IsTerminator
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.kinds import kind_named
+from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
-from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 
@@ -84,11 +84,11 @@ def key_of(
 
 
 def _name(op: Operation) -> str:
-    """The mnemonic, with what no shape need show: the length of a scan, a product's rounding."""
-    name = op.name.removeprefix("fuel.")
-    if isinstance(op, MatmulOp) and op.allow_tf32 is not None:
-        return f"{name}[tf32]"
-    return f"{name}[{op.steps}]" if isinstance(op, ScanOp) else name
+    """Returns the mnemonic, with what decides the time of the op and is in no type."""
+    if not isinstance(op, FuelOp):
+        return op.name
+    variant = op.variant()
+    return f"{op.mnemonic()}[{variant}]" if variant else op.mnemonic()
 
 
 def sizes(kernel: KernelOp) -> Sequence[int]:

@@ -22,6 +22,7 @@ from fuel_dialect.plugins import has_kernel, is_outside
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.limits import buffers_of_op
 from fuel_dialect.targets.machine import Topology
+from fuel_dialect.targets.op_sets import OpSet
 from fuel_dialect.tensors import tensor_type
 from fuel_passes.planning.topology import target_description
 from fuel_passes.walk import functions
@@ -125,17 +126,21 @@ def source_serves(
     op: FuelOp, types: ElementTypes, target: TargetDescription, source: KernelSource
 ) -> bool:
     """Returns True if a source of a target has code for an op with some element types."""
-    if any(lacks and op.mnemonic() in lacks for lacks in (target.lacks, source.lacks)):
+    operands, results = types
+    if any(lacked.holds(type(op), (*operands, *results)) for lacked in _lacked(target, source)):
         return False
     if is_outside(type(op)) and not _is_written(type(op), target):
         return False
-    operands, results = types
     for known in (target.element_types, source.element_types):
         if known is not None and any(t not in known for t in (*operands, *results)):
             return False
     if target.mixed_floats or len(operands) < 2 or isinstance(op, RegionOp):
         return True
     return not _mixes_floats(operands)
+
+
+def _lacked(target: TargetDescription, source: KernelSource) -> tuple[OpSet, ...]:
+    return (*target.lacks, *source.lacks)
 
 
 def _is_written(op: type[FuelOp], target: TargetDescription) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from fuel_dialect.kinds import MOVEMENT
+from fuel_dialect.kinds import kind_named
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.targets.description import Strides, TargetDescription
 from fuel_dialect.tensors import tensor_type
-from fuel_dialect.traits import FreeWhenContiguous, ViewOp
+from fuel_dialect.traits import Contraction, FreeWhenContiguous, ViewOp
 
 
 def unreadable(
@@ -20,15 +19,15 @@ def unreadable(
     """
     The views of a kernel's operands that its ops read and that its target cannot, in order.
 
-    They have to be written out first. A movement kernel does just that, so it reads anything.
+    They have to be written out first.
     `kind` is that of the kernels which take the place of this one, where some do.
     """
     strides = target.reads(kind or kernel.kind.data)
-    if strides == "any" or kernel.kind.data == MOVEMENT.name:
+    if strides == "any" or kind_named(kernel.kind.data).reads_any_layout:
         return []
     found: dict[SSAValue, None] = {}
     for op in kernel.body.block.ops:
-        if strides == "matrices" and not isinstance(op, MatmulOp):
+        if strides == "matrices" and not op.has_trait(Contraction):
             continue
         if not op.results or (_may_be_view(op) and layout_of(op.results[0]) is not None):
             continue

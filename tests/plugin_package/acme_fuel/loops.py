@@ -22,6 +22,7 @@ from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.elementwise import AddOp, MulOp, SqrOp
 from fuel_dialect.plugins import kernels
 from fuel_dialect.targets.description import KernelSource, TargetDescription
+from fuel_dialect.targets.op_sets import OpSet
 from fuel_dialect.tensors import tensor_type
 
 Rule = Callable[..., str]
@@ -45,7 +46,7 @@ DESCRIPTION = TargetDescription(
     threads=1,
     printer="acme_fuel.loops:LoopsTarget",
     joins=False,
-    lacks=frozenset(op.name.removeprefix("fuel.") for op in OPS if op not in RULES),
+    lacks=tuple(OpSet(op) for op in OPS if op not in RULES),
 )
 
 
