@@ -10,8 +10,9 @@ from fuel_explain import explain
 from fuel_explain.text import to_text
 from fuel_passes.finishing.form_runs import FormRunsPass
 from fuel_passes.finishing.reuse_buffers import ReuseBuffersPass
-from fuel_passes.memory.plan import plan_memory, shared_workspace
+from fuel_passes.memory.plan import plan_memory
 from fuel_passes.memory.record import DeviceMemory
+from fuel_passes.memory.workspace import shared_workspace
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.walk import functions
 

@@ -367,6 +367,11 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "unknown device": (("p.mlir", *ARGS, "--devices", "tpu:0"), "'tpu:0' is not a device; the"),
     "absent device": (("p.mlir", *ARGS, "--devices", "cuda:99"), "cuda:99 is not available: "),
+    "a device without a size": (
+        ("p.mlir", *ARGS, "--memory", "cpu"),
+        "write a device and its size",
+    ),
+    "a size that is none": (("p.mlir", *ARGS, "--memory", "cpu=2 gigs"), "is a size such as 2GiB"),
     "emulated, not asked for": (("p.mlir", *ARGS, "--emulate", "cuda"), "cuda:0 is to be emulated"),
     "place without a device": (("p.mlir", *ARGS, "--place", "mul"), "place 'mul': write a name"),
     "place twice": (

@@ -49,7 +49,7 @@ def test_results_equal_the_reference_on_any_route(
     sizes = decisions(module)
     route = {path: data.draw(st.integers(0, arms - 1)) for path, arms in sizes.items()}
     devices = fake(",".join(target.device.label for target in machine.targets))
-    session = Session(devices, force=route)
+    session = Session(devices, force=route, poison=True)
     exe = session.compile(module, weights=program.weights, optimize=False)
     others = [d for d in devices.present if isinstance(d, BufferDevice)]
     places = [data.draw(st.sampled_from([None, *others])) for _ in program.arguments]

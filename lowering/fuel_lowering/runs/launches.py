@@ -112,6 +112,8 @@ class DeviceRun:
     """The ops whose indices are checked, as an error names them."""
     reuses: tuple[tuple[int, int], ...] = ()
     """Results that take over the memory of an input: a buffer of each is one memory then."""
+    result_bytes: tuple[int, ...] = ()
+    """The least bytes of the memory of each result, where a plan has others use it afterwards."""
 
     @property
     def launch_count(self) -> int:

@@ -57,6 +57,8 @@ class Held:
     )
     made_in: tuple[Region, ...] = ()
     """The arms of a branch, one of which makes what it is a copy of, where it is not in one."""
+    is_argument: bool = False
+    """True for a copy of an argument on another device."""
     is_given: bool = False
     """True if the caller or the state has it when the function has returned."""
 
@@ -73,6 +75,10 @@ class Held:
             ]
             found += without((self.born, tick), holes)
         return merged(found)
+
+    def is_on(self, device: DeviceAttr) -> bool:
+        """Returns True if nothing is brought to a device to be read there."""
+        return self.device == device and (self.owner != "caller" or device == HOST_DEVICE)
 
     def choices(self) -> tuple[Choice, ...]:
         """Returns the arms in which it is made, the outermost first."""
@@ -121,8 +127,9 @@ def timeline_of(function: FuncOp, runs_arm: RunsArm = lambda branch, arm: True) 
     """
     Returns the buffers that calls of an optimised function take.
 
-    Arguments are taken to lie where they are declared to be; those that come as arrays of another
-    device take a copy more. Arms for which `runs_arm` is false are left out.
+    Arguments are taken to come from the host: one that is read on another device takes a copy
+    there, and one that is declared to be on another device a copy on the host, if it is read there.
+    Arms for which `runs_arm` is false are left out.
     """
     walker = _Walker(function, runs_arm)
     walker.walk(function.body.block)
@@ -199,7 +206,7 @@ class _Walker:
     ) -> tuple[Held, ...]:
         """Returns the buffers of a value on a device, where it is brought unless it is there."""
         sources = self.values.get(value, ())
-        there = [held for held in sources if held.device == device]
+        there = [held for held in sources if held.is_on(device)]
         if len(there) == len(sources):
             return tuple(there)
         key = self._root(value), device
@@ -210,7 +217,8 @@ class _Walker:
             first = sources[0]
             owner: Owner = "leaf" if first.owner == "leaf" else "call"
             held = Held(first.name, device, first.bytes, owner, self.clock, self.regions)
-            held.made_in = self._further_in([h for h in sources if h.device != device])
+            held.is_argument = any(h.is_argument or h.owner in ("caller", "state") for h in sources)
+            held.made_in = self._further_in([h for h in sources if not h.is_on(device)])
             self.timeline.held.append(held)
             self.timeline.made[value if result is None else result, device] = held
             self.copies.setdefault(key, []).append(held)
@@ -263,7 +271,9 @@ class _Walker:
         for index, found in enumerate(brought):
             self._read(found)
             for held in found:
-                is_own = held.owner == "call" or (index in states and held.owner == "state")
+                is_value = held.owner == "call" and not held.is_argument
+                is_member = index in states and (held.owner == "state" or held.is_argument)
+                is_own = is_value or is_member
                 if is_own and held not in given and (index in states or held not in kept):
                     held.is_given = True
                 else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 from xdsl.dialects.func import FuncOp
 
@@ -17,6 +16,7 @@ from fuel_passes.memory.lifetimes import Held, Key, RunsArm, Timeline, timeline_
 from fuel_passes.memory.record import DeviceMemory, MemoryPlan
 from fuel_passes.memory.sizes import size_class
 from fuel_passes.memory.spans import Block, most_alive
+from fuel_passes.memory.workspace import shared_workspace
 from fuel_passes.planning.residency import HOST_DEVICE
 
 
@@ -86,17 +86,6 @@ def _on_device(
     workspace = sum(shared_workspace([each.workspace for each in runs]))
     shared, state = _shared(here, runs, size_class), _state(here, size_class)
     return DeviceMemory(device.label, shared, state, shares.bytes, workspace, results)
-
-
-def shared_workspace(wanted: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """
-    Returns the buffers that serve each of some runs, the largest first.
-
-    Each run takes the first ones, its largest buffer the first: one is as large as the largest
-    that any run has at that place.
-    """
-    ranked = (sorted(map(size_class, buffers), reverse=True) for buffers in wanted)
-    return tuple(max(sizes) for sizes in zip_longest(*ranked, fillvalue=0))
 
 
 def _blocks(held: Iterable[Held], rounded: Rounding = int) -> list[Block]:

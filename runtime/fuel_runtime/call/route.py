@@ -45,6 +45,8 @@ class Transfer(Call):
     origin: DeviceAttr | None
     """The device of the value; None for an argument, which comes as the caller has it."""
     to: DeviceAttr
+    memory: int = field(default=0, kw_only=True)
+    """The least bytes of the memory of the result, where a plan has others use it afterwards."""
 
     @property
     def source(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
@@ -18,23 +19,27 @@ from fuel_passes.planning.residency import HOST_DEVICE, argument_devices, result
 from fuel_runtime.call.route import Call, Route, Transfer
 from fuel_runtime.call.survey import Survey, single_block
 
+Sizes = Mapping[tuple[SSAValue, DeviceAttr], int]
+NO_SIZES: Sizes = MappingProxyType({})
+
 
 def route_of(
     function: FuncOp,
     survey: Survey,
     choices: Mapping[BranchOp, int],
     mobile: frozenset[int] | None = None,
+    sizes: Sizes = NO_SIZES,
 ) -> Route:
     """
     Returns the route of some choices: what a branch gives is what its chosen arm yields.
 
     `mobile` holds the arguments that some route reads away from the host; by default those that
-    this one does.
+    this one does. `sizes` has the bytes of the memory of values that are brought to devices.
 
     Runs whose results only arms that are not chosen read are left out. A value goes to a device
     once; arguments that only the host reads need no transfer, wherever they come from.
     """
-    tracer = _Tracer(survey, choices)
+    tracer = _Tracer(survey, choices, sizes)
     body = single_block(function)
     for index, argument in enumerate(body.args):
         tracer.names[argument] = f"a{index}"
@@ -145,7 +150,8 @@ def _without_idle_transfers(route: Route) -> Route:
 class _Tracer:
     """Walks blocks in order, and brings values to where they are read."""
 
-    def __init__(self, survey: Survey, choices: Mapping[BranchOp, int]):
+    def __init__(self, survey: Survey, choices: Mapping[BranchOp, int], sizes: Sizes):
+        self.sizes = sizes
         self.survey = survey
         self.choices = choices
         self.names: dict[SSAValue, str] = {}
@@ -169,7 +175,7 @@ class _Tracer:
         elif isinstance(op, BranchOp):
             self._follow(op)
         elif isinstance(op, TransferOp):
-            self.names[op.result] = self.at(op.input, op.to)
+            self.names[op.result] = self.at(op.input, op.to, op.result)
         elif op in self.survey.leaves:
             name = self.names[op.results[0]] = self.survey.leaves[op]
             self._lives(name, HOST_DEVICE)
@@ -178,8 +184,8 @@ class _Tracer:
         self.homes[name] = device
         self.copies[name, device] = name
 
-    def at(self, value: SSAValue, device: DeviceAttr) -> str:
-        """The name of a value on a device, where it is brought unless it is there."""
+    def at(self, value: SSAValue, device: DeviceAttr, result: SSAValue | None = None) -> str:
+        """Returns the name of a value on a device, where it is brought unless it is there."""
         name = self.names[value]
         root = self.roots.get(name, name)
         known = self.copies.get((root, device))
@@ -192,8 +198,10 @@ class _Tracer:
         move = f"move_{made}"
         origin = self.homes.get(name)
         type = tensor_type(value)
+        memory = self.sizes.get((value if result is None else result, device), 0)
+        at = self._position()
         self.calls.append(
-            Transfer(move, (name,), (made,), type, origin, device, **self._position())
+            Transfer(move, (name,), (made,), type, origin, device, memory=memory, **at)
         )
         return made
 

@@ -19,15 +19,16 @@ class TransferFunction:
     An argument that is there already is handed on as it is, and does not count as moved.
     """
 
-    def __init__(self, device: Device, report: TransferReport):
+    def __init__(self, device: Device, report: TransferReport, memory: int = 0):
         self._receive = device.receive
+        self._memory = memory
         self._lock = Lock()
         self.report = report
         self.moves = 0
 
     def __call__(self, value: Any) -> Any:
         """Returns the value on the device. Raises `OutOfMemory`."""
-        moved = self._receive(value)
+        moved = self._receive(value, self._memory)
         if moved is not value:
             with self._lock:
                 self.moves += 1

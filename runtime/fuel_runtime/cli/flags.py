@@ -124,6 +124,14 @@ DEVICES: Mapping[str, Mapping[str, Any]] = {
         "help": "those of the devices to emulate, such as cuda:0, or cuda:0=1073741824 with the "
         "bytes of its memory",
     },
+    "--memory": {
+        "metavar": "LIST",
+        "help": "the most memory that devices may give, such as cpu=512MiB,cuda:0=2GiB",
+    },
+    "--poison": {
+        "action": "store_true",
+        "help": "fill memory that is given back with NaN, to find who reads it (slow)",
+    },
     "--results": {
         "action": "append",
         "default": [],
@@ -246,6 +254,8 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
     del asked["place"]
     return {
         "emulate": emulated(options.emulate),
+        "memory": capped(options.memory),
+        "poison": options.poison,
         "force": forced(options.force) or None,
         "forbid": forbidden(options.forbid),
         "strict": options.strict,
@@ -279,6 +289,19 @@ def emulated(text: str | None) -> str | dict[str, int | None] | None:
                 f"--emulate {part!r}: write a device and its bytes, such as cuda:0=4096"
             )
         found[device] = int(size) if equals else None
+    return found
+
+
+def capped(text: str | None) -> dict[str, str] | None:
+    """Reads `cuda:0=SIZE` with commas between. Raises `UsageError`."""
+    if text is None:
+        return None
+    found: dict[str, str] = {}
+    for part in map(str.strip, text.split(",")):
+        device, equals, size = part.partition("=")
+        if not equals:
+            raise UsageError(f"--memory {part!r}: write a device and its size, such as cpu=512MiB")
+        found[device] = size
     return found
 
 

@@ -36,7 +36,7 @@ from fuel_runtime.call.survey import Survey, choose, survey
 from fuel_runtime.call.walk_source import write, write_live, write_walk
 from fuel_runtime.compile.code import Code
 from fuel_runtime.compile.executable import Executable
-from fuel_runtime.compile.memory import memory_plan
+from fuel_runtime.compile.memory import check_host, memory_plan, with_result_bytes
 from fuel_runtime.compile.parts import Parts
 from fuel_runtime.compile.preparing import Preparation
 from fuel_runtime.compile.reporting import first_report
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from fuel_dialect.attributes import DeviceAttr
     from fuel_dialect.targets.machine import Topology
+    from fuel_passes.memory.plan import PlannedMemory
     from fuel_runtime.call.report import Report
 
 NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType({})
@@ -80,7 +81,7 @@ def build(
     computed again. Raises `ProgramError`, `LoweringError`,
     `DeviceUnavailable`, `DecisionError` or `WeightError`.
     """
-    parts = _lowered_parts(function, devices, steering, topology, known)
+    parts, memory = _lowered_parts(function, devices, steering, topology, known)
 
     def prepared(source: FuncOp, given: Mapping[str, Any]) -> Executable:
         # What a session wishes of decisions is said of the function that a person calls.
@@ -93,10 +94,9 @@ def build(
     transfers = TransferFunctions(parts)
     live, generation = None, planned_generation(module) or ""
     if _is_live(parts.survey, steering.policy):
-        live = _live(function, parts, transfers, namespace, steering, generation)
+        live = _live(function, parts, transfers, namespace, steering, generation, memory)
     members = _state_type(function, parts.signature, devices)
     report = preparation.reported(first_report(parts, needed, members))
-    memory = memory_plan(function, parts.survey, parts.lowered, devices)
     report = replace(report, memory=memory.plan.devices, dropped=dropped(function))
     code = Code(report, parts, transfers, bound, generation, bounds)
     return _assembled(module, code, namespace, members, live)
@@ -160,8 +160,8 @@ def _lowered_parts(
     steering: Steering,
     topology: Topology | None,
     known: Mapping[str, LoweredRun],
-) -> Parts:
-    """Lowers the runs of a function, and follows the first route."""
+) -> tuple[Parts, PlannedMemory]:
+    """Lowers the runs of a function, plans its memory, and follows the first route."""
     signature = Signature.of(function)
     found = survey(function, devices)
     if found.unavailable is not None:
@@ -172,13 +172,19 @@ def _lowered_parts(
     lowered = {
         name: known.get(name) or owners[name].lower(run, name) for run, name in found.runs.items()
     }
+    memory = memory_plan(function, found, lowered, devices)
+    lowered = {
+        name: with_result_bytes(run, lowered[name], memory) for run, name in found.runs.items()
+    }
     found = with_needs(found, lowered, devices.threads, topology)
     mobile = all_mobile(function, found) if _is_live(found, steering.policy) else None
     arms = {branch: pick.arm for branch, pick in choices.items()}
-    route = route_of(function, found, arms, mobile)
+    check_host(function, found, lowered, devices, arms)
+    route = route_of(function, found, arms, mobile, memory.sizes)
     leaves = {name: _leaf(op) for op, name in found.leaves.items()}
     targets = {name: run.target for run, name in found.runs.items()}
-    return Parts(signature, devices, found, choices, lowered, targets, owners, leaves, route)
+    parts = Parts(signature, devices, found, choices, lowered, targets, owners, leaves, route)
+    return parts, memory
 
 
 def _is_live(found: Survey, policy: Policy) -> bool:
@@ -202,13 +208,14 @@ def _live(
     namespace: Mapping[str, Any],
     steering: Steering,
     generation: str,
+    memory: PlannedMemory,
 ) -> Live:
     """Returns what chooses the route of a program while it runs."""
     signature, found, mobile = parts.signature, parts.survey, parts.route.mobile
     decisions = found.decisions
 
     def written(choices: Mapping[BranchOp, int]) -> WrittenRoute:
-        route = route_of(function, found, choices, mobile)
+        route = route_of(function, found, choices, mobile, memory.sizes)
         source, lines = write_walk(route, signature)
         key = tuple((decisions[branch].path, arm) for branch, arm in route.decisions)
         return WrittenRoute(route, {**namespace, **transfers.functions(route)}, key, source, lines)

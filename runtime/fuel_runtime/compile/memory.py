@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from fuel_dialect import dtypes
+from fuel_dialect.errors import OutOfMemory
 from fuel_lowering.runs.launches import DeviceRun
 from fuel_passes.memory.inside import Inside
 from fuel_passes.memory.plan import PlannedMemory, plan_memory
@@ -38,6 +40,43 @@ def memory_plan(
 
     capacities = {device.name.label: device.total_bytes() for device in devices.present}
     return plan_memory(function, inside, capacities, runs_arm)
+
+
+def check_host(
+    function: FuncOp,
+    survey: Survey,
+    lowered: Mapping[str, LoweredRun],
+    devices: Devices,
+    arms: Mapping[BranchOp, int],
+) -> None:
+    """
+    Raises `OutOfMemory` if a call takes more of the host than the session may, by some arms.
+
+    Memory of the host is given by NumPy and the system, so the plan is the place to ask.
+    """
+    cap, host = devices.host.cap, devices.host.name.label
+    if cap is None:
+        return
+
+    def inside(run: RunOp) -> Inside:
+        return inside_of_lowered(lowered[survey.runs[run]], devices.threads)
+
+    plan = plan_memory(function, inside, {host: cap}, lambda branch, arm: arms.get(branch) == arm)
+    found = next((each for each in plan.plan.devices if each.device == host), None)
+    if found is not None and not found.fits:
+        raise OutOfMemory(
+            f"a call takes more than the {cap:,} bytes that the session may "
+            f"take of {host} (memory=); {found}"
+        )
+
+
+def with_result_bytes(run: RunOp, lowered: LoweredRun, memory: PlannedMemory) -> LoweredRun:
+    """Returns a lowered run whose results have the memory that was planned for them."""
+    if not isinstance(lowered, DeviceRun):
+        return lowered
+    device = run.target.device
+    bytes = tuple(memory.sizes.get((output, device), 0) for output in run.outputs)
+    return replace(lowered, result_bytes=bytes if any(bytes) else ())
 
 
 def inside_of_lowered(run: LoweredRun, threads: int) -> Inside:

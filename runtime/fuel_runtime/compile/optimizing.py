@@ -14,7 +14,7 @@ from fuel_dialect.context import make_context
 from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import ArgumentError
 from fuel_dialect.targets.presets import PRESETS
-from fuel_runtime.devices.described_topology import topology_for
+from fuel_runtime.devices.described_topology import bounded, topology_for
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -31,9 +31,14 @@ def planned_for(
 
     Raises `FuelPassError` for a preset or a file that is none.
     """
+    found = _topology(topology, devices)
+    told = bounded(found, devices)
+    return HOST if topology is None and told is PRESETS[HOST] else told
+
+
+def _topology(topology: str | PathLike[str] | Topology | None, devices: Devices) -> Topology:
     if topology is None:
-        found = topology_for(devices)
-        return HOST if found is PRESETS[HOST] else found
+        return topology_for(devices)
     if not isinstance(topology, str | PathLike):
         return topology
     from fuel_passes.planning.topology import preset, read

@@ -30,6 +30,7 @@ from fuel_runtime.call.signature import Signature
 from fuel_runtime.compile.functions import find_function
 from fuel_runtime.compile.optimizing import Planning, planned_for
 from fuel_runtime.compile.placing import Place, Results, pins, place_results
+from fuel_runtime.devices.caps import Caps, limit
 from fuel_runtime.devices.opening import Emulate, open_devices
 from fuel_runtime.devices.present import Devices
 from fuel_runtime.measurement_store import (
@@ -76,7 +77,10 @@ class Session:
     the planned one, or if the work would fill more than the share `refuge` of the memory of that.
     What follows from weights alone, such as a cast, is computed once when they are bound, where it
     takes at most `prepare_bytes`: a quarter of the smallest memory by default, 0 for never.
-    `plugins=False` leaves out the passes and patterns of other packages.
+    `plugins=False` leaves out the passes and patterns of other packages. `memory` bounds what
+    devices give, as `{"cuda:0": "2GiB"}`: programs are planned for that much, and `OutOfMemory` is
+    raised before more is taken. With `poison`, memory that is given back on a device is filled
+    with NaN, so that nobody reads what is no longer there.
 
     Which arm of a decision runs is decided while a program runs, by what the devices say of
     themselves (`telemetry`: True, False, or functions by the name of a device). `forbid` names arms
@@ -117,6 +121,8 @@ class Session:
         refuge: float = 0.8,
         prepare_bytes: int | None = None,
         plugins: bool = True,
+        memory: Caps = None,
+        poison: bool = False,
     ):
         options: dict[str, Any] = {
             "variants": variants,
@@ -139,6 +145,10 @@ class Session:
         elif isinstance(measurements, PathLike):
             options["measurements"] = os.fspath(measurements)
         self._devices = _opened(devices, emulate, threads)
+        limit(self._devices, memory)
+        if poison:
+            for each in self._devices.present:
+                each.poison()
         if prepare_bytes is None:
             options["prepare_bytes"] = _room_for_prepared(self._devices)
         replayed = None if replay is None else _recorded(replay)

@@ -32,7 +32,7 @@ class TransferFunctions:
 
     def _of(self, route: Route, transfer: Transfer) -> tuple[TransferFunction, Callable[..., Any]]:
         root, origin = route.root(transfer.source), transfer.origin
-        key = root, None if origin is None else origin.label, transfer.to.label
+        key = root, None if origin is None else origin.label, transfer.to.label, transfer.memory
         known = self._known.get(key)
         if known is None:
             function = _transfer_function(self._parts, route, transfer)
@@ -50,7 +50,7 @@ def _transfer_function(parts: Parts, route: Route, transfer: Transfer) -> Transf
         to=transfer.to.label,
         bytes=port.bytes,
     )
-    return TransferFunction(parts.devices.at(transfer.to), report)
+    return TransferFunction(parts.devices.at(transfer.to), report, transfer.memory)
 
 
 def _described(parts: Parts, route: Route, transfer: Transfer) -> str:

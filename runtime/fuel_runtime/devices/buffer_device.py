@@ -17,6 +17,7 @@ import numpy as np
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
 from fuel_passes.memory.sizes import size_class
+from fuel_passes.memory.workspace import shared_workspace
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.loaded_run import LoadedRun, Recordings, array_bytes
 from fuel_runtime.devices.memory_pool import Lease, Pool
@@ -63,6 +64,7 @@ class BufferDevice:
         self._workspaces: weakref.WeakSet[Lease] = weakref.WeakSet()
         self._ended: deque[EndedRun] = deque()
         self.uploads = Uploads()
+        self.cap: int | None = None
         self.is_open = True
         self._is_left_behind = False
         _OPEN.add(self)
@@ -82,12 +84,23 @@ class BufferDevice:
         with self.lock:
             self.check_open()
             self._collect()
-            free = self.driver.free_bytes()
+            own = None if self.cap is None else self.cap - self.pool.taken
+            free = _least(self.driver.free_bytes(), own)
             return None if free is None else free + self.pool.idle_bytes
 
     def total_bytes(self) -> int | None:
-        """All its memory."""
-        return self.driver.total_bytes()
+        """Returns the bytes of its memory, or those that it may give at most."""
+        return _least(self.driver.total_bytes(), self.cap)
+
+    def limit(self, bytes: int) -> None:
+        """Gives no more than so many bytes at once from now on."""
+        with self.lock:
+            self.cap = _least(self.cap, bytes)
+
+    def poison(self) -> None:
+        """Fills memory that is given back from now on with what shows wherever it is read."""
+        with self.lock:
+            self.pool.is_poisoned = True
 
     # Runs.
 
@@ -109,7 +122,9 @@ class BufferDevice:
                 self.driver.prepare(kernels)
             for kernel in kernels:
                 loaded[kernel] = self.driver.load(kernel)
-        return {run.entry: LoadedRun(self, run, loaded, shared) for run in runs}
+        temporaries = ([b.bytes for b in run.buffers if b.role == "temporary"] for run in runs)
+        workspace = shared_workspace(temporaries)
+        return {run.entry: LoadedRun(self, run, loaded, shared, workspace) for run in runs}
 
     def compile_again(self, lowered: LoweredRun) -> None:
         """Has the kernels of a run compiled, so that `fuel_lowering.cache` comes to know them."""
@@ -126,36 +141,36 @@ class BufferDevice:
 
     # Values.
 
-    def receive(self, value: Array | DeviceArray) -> DeviceArray:
+    def receive(self, value: Array | DeviceArray, bytes: int = 0) -> DeviceArray:
         """
-        A value as one that lives here.
+        Returns a value as one that lives here, in memory of so many bytes at least.
 
         Between CUDA cards it comes directly, from other devices through the host.
         """
         if not isinstance(value, DeviceArray):
-            return self.put(value)
+            return self.put(value, bytes)
         if value.owner is self:
             return value
         if isinstance(value.owner, BufferDevice) and self.reaches(value.owner):
-            return self._fetch(value, value.owner)
-        return self.put(value.owner.get(value))
+            return self._fetch(value, value.owner, bytes)
+        return self.put(value.owner.get(value), bytes)
 
     def reaches(self, other: BufferDevice) -> bool:
         """Returns True if values come here from another device without passing the host."""
         here, there = self.dlpack_device, other.dlpack_device
         return here is not None and there is not None and here[0] == there[0]
 
-    def _fetch(self, value: DeviceArray, owner: BufferDevice) -> DeviceArray:
+    def _fetch(self, value: DeviceArray, owner: BufferDevice, bytes: int) -> DeviceArray:
         """Copies a value of another device; both are held, always in the same order."""
         first, second = sorted((self, owner), key=id)
         with first.lock, second.lock:
-            return self._taken_in(owner.lend(value))
+            return self._taken_in(owner.lend(value), bytes)
 
-    def put(self, array: Array) -> DeviceArray:
-        """A copy of an array of the host."""
+    def put(self, array: Array, bytes: int = 0) -> DeviceArray:
+        """Returns a copy of an array of the host, in memory of so many bytes at least."""
         with self.lock:
             self.check_open()
-            return DeviceArray(self, self.upload(array), array.shape, array.dtype)
+            return DeviceArray(self, self.upload(array, bytes), array.shape, array.dtype)
 
     @property
     def taker(self) -> BufferDevice | None:
@@ -191,12 +206,12 @@ class BufferDevice:
         with self.lock:
             return self._taken_in(foreign)
 
-    def _taken_in(self, foreign: ForeignArray) -> DeviceArray:
+    def _taken_in(self, foreign: ForeignArray, least: int = 0) -> DeviceArray:
         exchange = self.driver.exchange
         assert exchange is not None
         self.check_open()
         bytes = array_bytes(foreign.shape, foreign.dtype)
-        lease = self.take(bytes)
+        lease = self.take(max(bytes, least))
         if bytes:
             exchange.take_in(foreign, lease.memory.handle)
         return DeviceArray(self, lease, foreign.shape, foreign.dtype)
@@ -252,9 +267,9 @@ class BufferDevice:
 
     # Memory; under the lock.
 
-    def upload(self, array: Array) -> Lease:
-        """Memory with the elements of an array of the host."""
-        lease = self.take(array_bytes(array.shape, array.dtype))
+    def upload(self, array: Array, least: int = 0) -> Lease:
+        """Returns memory with the elements of an array of the host."""
+        lease = self.take(max(array_bytes(array.shape, array.dtype), least))
         if array.size:
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self.driver.write(lease.memory.handle, flat)
@@ -269,9 +284,19 @@ class BufferDevice:
         """New memory of a size class; what is kept for later goes before there is none."""
         self._discard_ended()
         try:
-            return self.pool.allocate(size)
+            return self._allocate(size)
         except OutOfMemory:
             self._trim()
+        return self._allocate(size)
+
+    def _allocate(self, size: int) -> Lease:
+        """Returns new memory within the bound that was set. Raises `OutOfMemory`."""
+        if self.cap is not None and self.pool.taken + size > self.cap:
+            free = max(self.cap - self.pool.taken, 0)
+            raise OutOfMemory(
+                f"{self.name}: {size:,} bytes are wanted, {free:,} are free of the {self.cap:,} "
+                "that it may give (memory=)"
+            )
         return self.pool.allocate(size)
 
     def record(self, launches: Sequence[BoundLaunch]) -> Any:
@@ -282,23 +307,22 @@ class BufferDevice:
             self._trim()
         return self.driver.record(launches)
 
-    def workspace(self, sizes: Mapping[int, int]) -> dict[int, Lease]:
+    def workspace(self, sizes: Sequence[int]) -> list[Lease]:
         """
-        Memory for the temporaries of a run, by key.
+        Returns memory of some sizes for the temporaries of a run.
 
         Runs share it: one begins when the one before has ended.
         """
         shared = sorted(self._workspaces, key=lambda lease: lease.memory.number)
-        found: dict[int, Lease] = {}
-        for key, bytes in sizes.items():
-            size = size_class(bytes)
+        found: list[Lease] = []
+        for size in sizes:
             lease = next((lease for lease in shared if lease.memory.bytes == size), None)
             if lease is None:
-                lease = self.take(bytes)
+                lease = self.take(size)
                 self._workspaces.add(lease)
             else:
                 shared.remove(lease)
-            found[key] = lease
+            found.append(lease)
         return found
 
     def _collect(self) -> None:
@@ -355,6 +379,12 @@ class BufferDevice:
 
     def __repr__(self) -> str:
         return f"<BufferDevice {self.name}: {self.identity}>"
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    """Returns the lesser of two sizes of which either may be unknown."""
+    known = [size for size in (one, other) if size is not None]
+    return min(known) if known else None
 
 
 _OPEN: weakref.WeakSet[BufferDevice] = weakref.WeakSet()

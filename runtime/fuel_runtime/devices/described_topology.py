@@ -46,6 +46,23 @@ def topology_for(devices: Devices) -> Topology:
     return replace(assumed, devices=described, rates=rates, links=links)
 
 
+def bounded(topology: Topology, devices: Devices) -> Topology:
+    """Returns a topology whose devices have no more memory than the bounds that were set."""
+    caps = {device.name.label: device.cap for device in devices.present}
+    if not any(caps.values()):
+        return topology
+    described = tuple(
+        replace(device, memory_bytes=_least(device.memory_bytes, caps.get(device.name)))
+        for device in topology.devices
+    )
+    return replace(topology, devices=described)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    known = [size for size in (one, other) if size is not None]
+    return min(known) if known else None
+
+
 def _between(devices: Devices) -> Iterator[Link]:
     """The direct ways between cards, as fast as those to the host at least."""
     for one, other in combinations(devices.takers, 2):

@@ -101,6 +101,19 @@ class Device(Protocol):
         """All its memory; None where that is unknown."""
         ...
 
+    @property
+    def cap(self) -> int | None:
+        """The bound that was set on its memory; None where there is none."""
+        ...
+
+    def limit(self, bytes: int) -> None:
+        """Sets a bound on its memory, where it has no lower one."""
+        ...
+
+    def poison(self) -> None:
+        """Fills memory that is given back with what shows where it is read, if it has its own."""
+        ...
+
     def lower(self, run: RunOp, entry: str) -> LoweredRun:
         """Turns a run into source text, by the target that it names. Raises `LoweringError`."""
         ...
@@ -115,9 +128,10 @@ class Device(Protocol):
         """
         ...
 
-    def receive(self, value: Any) -> Any:
+    def receive(self, value: Any, bytes: int = 0) -> Any:
         """
-        A value as one that lives here; the value itself if it does.
+        Returns a value as one that lives here, the value itself if it does, else a copy in memory
+        of so many bytes at least.
 
         It may come from the host or from any other device. Raises `OutOfMemory`.
         """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuel_dialect import dtypes
-from fuel_dialect.errors import IndexOutOfRange, LoweringError
+from fuel_dialect.errors import IndexOutOfRange, LoweringError, OutOfMemory
 from fuel_passes.memory.sizes import size_class
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.interface import BoundLaunch
@@ -47,16 +47,21 @@ class LoadedRun:
         run: DeviceRun,
         kernels: Mapping[DeviceKernel, Any],
         weights: Weights,
+        workspace: Sequence[int],
     ):
         _check_sizes(device, run)
         self._device = device
         self._run = run
         self._kernels = [kernels[kernel] for kernel in run.kernels]
         self._weights = weights
-        self._outputs = [_output_of(type) for type in run.outputs]
+        self._workspace = workspace
+        least = run.result_bytes or [0] * len(run.outputs)
+        self._outputs = [_output_of(t, b) for t, b in zip(run.outputs, least, strict=True)]
         self._reuses = dict(run.reuses)
         self._fixed: dict[int, Lease] | None = None
         self._status: Lease | None = None
+        self._poisoned: list[Lease] = []
+        """The temporaries that are filled before each replay."""
         self._recordings: Recordings = {}
         device.watch(self, self._recordings)
 
@@ -64,9 +69,27 @@ class LoadedRun:
         """
         The results: new arrays, but for those that take over the memory of an input.
 
-        Raises `IndexOutOfRange` or `OutOfMemory`. What can be done once is: a decode step is a few
-        replays and little else.
+        Raises `IndexOutOfRange`, or `OutOfMemory` that names the run. What can be done once is: a
+        decode step is a few replays and little else.
         """
+        try:
+            return self._call(values)
+        except OutOfMemory as error:
+            # Its frames hold memory that another arm needs.
+            reason, error.__traceback__ = str(error), None
+        raise OutOfMemory(f"{self._run.entry}: {reason}; {self._sizes()}")
+
+    def _sizes(self) -> str:
+        """Says what the run takes."""
+        buffers = self._run.buffers
+        fixed = sum(size_class(b.bytes) for b in buffers if b.role in ("constant", "weight"))
+        results = sum(size for _, _, size in self._outputs)
+        return (
+            f"the run takes {fixed:,} bytes of weights and constants, {sum(self._workspace):,} of "
+            f"workspace and {results:,} of results on {self._device.name}"
+        )
+
+    def _call(self, values: Sequence[DeviceArray]) -> tuple[DeviceArray, ...]:
         device = self._device
         with device.lock:
             if not device.is_open or self._fixed is None:
@@ -85,10 +108,12 @@ class LoadedRun:
                     for index, (shape, dtype, size) in enumerate(self._outputs)
                 ]
             )
-            key = tuple([array.lease.number for array in values + outputs])
+            key = tuple([array.lease.number for array in (*values, *outputs)])
             recording = self._recordings.get(key)
             if recording is None and self._run.launches:
                 recording = self._record(key, values, outputs)
+            for lease in self._poisoned:
+                device.pool.poison(lease.memory)
             if self._status is not None:
                 self._replay_checked(recording, self._status)
             elif recording is not None:
@@ -151,7 +176,10 @@ class LoadedRun:
                 fixed[index] = device.take(STATUS_BYTES)
             elif buffer.role == "temporary":
                 sizes[index] = buffer.bytes
-        fixed.update(device.workspace(sizes))
+        ranked = sorted(sizes, key=lambda index: -sizes[index])
+        temporaries = device.workspace(self._workspace[: len(ranked)])
+        fixed.update(zip(ranked, temporaries, strict=True))
+        self._poisoned = temporaries if device.pool.is_poisoned else []
         self._fixed = fixed
         statuses = [i for i, buffer in enumerate(run.buffers) if buffer.role == "status"]
         self._status = fixed[statuses[0]] if statuses else None
@@ -170,9 +198,9 @@ def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
     return bytes
 
 
-def _output_of(type: AnyTensor) -> Output:
+def _output_of(type: AnyTensor, least: int) -> Output:
     shape, dtype = tuple(type.get_shape()), dtypes.of_type(type).numpy
-    return shape, dtype, size_class(array_bytes(shape, dtype))
+    return shape, dtype, size_class(max(array_bytes(shape, dtype), least))
 
 
 def _check_sizes(device: Owner, run: DeviceRun) -> None:

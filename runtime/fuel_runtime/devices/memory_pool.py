@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _NUMBERS = count(1)
 
+POISON = 0xFF
+"""Each byte of memory that nobody may read: NaN in floats of every kind."""
+
 
 class Memory:
     """A piece of memory; `number` is no other's, also of memory that is gone."""
@@ -62,6 +65,10 @@ class Pool:
 
     def __init__(self, driver: Driver):
         self._driver = driver
+        self.taken = 0
+        """The bytes that the device has given, and that have not gone back to it."""
+        self.is_poisoned = False
+        """True if memory that is given back, or new, is filled so that whoever reads it shows."""
         self._idle: dict[int, list[Memory]] = {}
         self._returned: deque[End] = deque()
         self._lent: dict[int, End] = {}
@@ -85,7 +92,17 @@ class Pool:
 
     def allocate(self, size: int) -> Lease:
         """Returns new memory of a size class. Raises `OutOfMemory`."""
-        return self._lease(Memory(self._driver.allocate(size), size))
+        memory = Memory(self._driver.allocate(size), size)
+        self.taken += size
+        if self.is_poisoned:
+            self.poison(memory)
+        return self._lease(memory)
+
+    def poison(self, memory: Memory) -> None:
+        """Fills memory with bytes that are NaN as floats, and -1 as integers."""
+        import numpy as np
+
+        self._driver.write(memory.handle, np.full(memory.bytes, POISON, np.uint8))
 
     def _lease(self, memory: Memory) -> Lease:
         lease = Lease(memory)
@@ -99,6 +116,8 @@ class Pool:
         while self._returned:
             end = self._returned[0]
             if id(end) in self._lent:
+                if self.is_poisoned:
+                    self.poison(end.memory)
                 idle = self._idle.setdefault(end.memory.bytes, [])
                 if end.memory not in idle:  # after an interrupt it may be there already
                     heappush(idle, end.memory)
@@ -110,5 +129,7 @@ class Pool:
         self.collect()
         for idle in self._idle.values():
             while idle:
-                self._driver.free(idle.pop().handle)
+                memory = idle.pop()
+                self.taken -= memory.bytes
+                self._driver.free(memory.handle)
         self._idle.clear()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,8 +47,8 @@ class Owner(ArrayOwner, Protocol):
         """Returns memory with the elements of an array of the host."""
         ...
 
-    def workspace(self, sizes: Mapping[int, int]) -> dict[int, Lease]:
-        """Returns memory for the temporaries of a run, by key."""
+    def workspace(self, sizes: Sequence[int]) -> list[Lease]:
+        """Returns memory of some sizes for the temporaries of a run."""
         ...
 
     def record(self, launches: Sequence[BoundLaunch]) -> Any:

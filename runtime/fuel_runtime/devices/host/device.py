@@ -33,6 +33,7 @@ class Host:
     def __init__(self, threads: int, descriptions: Sequence[TargetDescription]):
         self.name = DeviceAttr.of(HOST)
         self._threads = threads
+        self.cap: int | None = None
         self._descriptions = {each.name: each for each in descriptions}
         self.targets = tuple(TargetAttr.of(self.name, name) for name in self._descriptions)
 
@@ -46,8 +47,15 @@ class Host:
         return None
 
     def total_bytes(self) -> int | None:
-        """Returns None, as for what is free."""
-        return None
+        """Returns the bound that was set; None without one, as for what is free."""
+        return self.cap
+
+    def limit(self, bytes: int) -> None:
+        """Sets a bound: programs that are planned to take more are refused when compiled."""
+        self.cap = bytes if self.cap is None else min(self.cap, bytes)
+
+    def poison(self) -> None:
+        """Does nothing: memory of the host is given and taken by NumPy."""
 
     def lower(self, run: RunOp, entry: str) -> HostRun:
         """Turns a run into text, as its target does."""
@@ -62,7 +70,7 @@ class Host:
         threads = self._threads
         return {run.entry: with_threads(run.load(weights, threads), threads) for run in runs}
 
-    def receive(self, value: Any) -> Array:
+    def receive(self, value: Any, bytes: int = 0) -> Array:
         """Returns an array of the host as it is, and brings one of another device."""
         return value.owner.get(value) if isinstance(value, DeviceArray) else value
 
