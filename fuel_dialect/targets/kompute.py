@@ -14,9 +14,11 @@ from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.limits import (
     BUFFERS,
     MOST_LAUNCHES,
+    SCALARS,
     LargestBuffer,
     LongestRow,
     MostElements,
+    MostScalars,
     ScanSteps,
 )
 from fuel_dialect.targets.op_sets import OpSet, Precision
@@ -32,6 +34,14 @@ LONGEST_ROW = LongestRow(trips=60_000, workgroup_size=256, groups=16)
 PRECISION = (Precision(OpSet(PowOp, ("f32",)), 160), Precision(OpSet(), 128))
 """128 since drivers differ; `pow`: exp(y log x), sampled over the whole range, with some room."""
 
+LIMITS = (
+    LARGEST_BUFFER,
+    MOST_ELEMENTS,
+    LONGEST_ROW,
+    ScanSteps(MOST_LAUNCHES),
+    MostScalars(SCALARS),
+)
+
 DESCRIPTION = TargetDescription(
     name="kompute",
     runs_on=("vulkan",),
@@ -41,7 +51,7 @@ DESCRIPTION = TargetDescription(
             "shaders",
             GENERATED,
             buffers=BUFFERS,
-            limits=(LARGEST_BUFFER, MOST_ELEMENTS, LONGEST_ROW, ScanSteps(MOST_LAUNCHES)),
+            limits=LIMITS,
             precision=PRECISION,
         ),
     ),

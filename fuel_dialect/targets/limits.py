@@ -143,6 +143,32 @@ class MostBuffers:
         return f"most-buffers: {wanted} buffers; {self.buffers} are allowed"
 
 
+SCALARS = 32
+"""The 32-bit integers that a launch may be given: Vulkan promises 128 bytes of push constants."""
+
+OWN_SCALARS = 4
+"""Those of a launch besides the places of what it reads and writes: the range, a check, a zero."""
+
+BUFFERS_OF_A_STEP = SCALARS - OWN_SCALARS
+"""The most buffers of a launch in a scan: each may lie at another place in each step."""
+
+
+@dataclass(frozen=True)
+class MostScalars:
+    """The launches of a scan take no more than so many integers each."""
+
+    scalars: int
+
+    def refusal(self, kernel: KernelOp) -> str | None:
+        """Returns why a kernel is out of bounds; None if it is not."""
+        scans = [op for op in kernel.body.block.ops if isinstance(op, ScanOp)]
+        inner = [op for scan in scans for op in scan.body.block.ops if isinstance(op, KernelOp)]
+        wanted = max((buffers_of(op) + OWN_SCALARS for op in inner), default=0)
+        if wanted <= self.scalars:
+            return None
+        return f"most-scalars: a step of {wanted} scalars; {self.scalars} are allowed"
+
+
 @dataclass(frozen=True)
 class ScanSteps:
     """

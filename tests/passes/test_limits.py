@@ -16,9 +16,17 @@ from xdsl.dialects.func import FuncOp
 import fuel_dialect as fuel
 from fuel_dialect.context import load_program, make_context
 from fuel_dialect.interpreter.evaluate import evaluate
-from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.targets.limits import BUFFERS, Limit, LongestRow, MostElements, buffers_of
+from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.targets.limits import (
+    BUFFERS,
+    SCALARS,
+    Limit,
+    LongestRow,
+    MostElements,
+    buffers_of,
+)
 from fuel_dialect.tensors import tensor_type
+from fuel_lowering.kompute.lower import lower_run
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
 
@@ -128,6 +136,36 @@ def test_what_is_not_pinned_goes_where_a_kernel_may_have_all_its_buffers() -> No
     OptimizePass(topology="cpu+vulkan").apply(make_context(), module)
     assert "kompute" not in str(module)
     assert str(module).count("fuel.concat") == 1
+
+
+def stepped(count: int) -> ModuleOp:
+    """A scan, no step of which is one loop, that reads a row of many operands in each."""
+    g = fuel.Graph()
+    init = g.input((2, 2), "f32", name="x0")
+    rows = tuple(g.input((3, 2, 2), "f32", name=f"x{i}") for i in range(1, count))
+
+    def body(carry: Any, xs: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        total = carry @ carry
+        for x in xs:
+            total = total + x
+        return total.tanh(), tuple(x * total for x in xs[:3])
+
+    carry, ys = g.scan(body, init, rows)
+    return g.build(carry, *ys)
+
+
+@pytest.mark.parametrize("count", [2, 12, 26, 27, 28, 29, 33, 70])
+def test_the_launches_of_a_step_are_given_no_more_integers_than_a_device_takes(count: int) -> None:
+    module = stepped(count)
+    expected = evaluate(module.clone(), *arrays_of(module))
+    OptimizePass(topology="cpu+vulkan", place=("fuel.scan=vulkan:0",)).apply(make_context(), module)
+    runs = [op for op in module.walk() if isinstance(op, RunOp)]
+    shaders = [run for run in runs if run.target.backend.data == "kompute"]
+    assert shaders
+    kernels = [kernel for run in shaders for kernel in lower_run(run, "main").kernels]
+    assert max(len(kernel.scalars) for kernel in kernels) <= SCALARS
+    for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 LIMITED = """

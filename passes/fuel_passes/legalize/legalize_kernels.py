@@ -24,10 +24,12 @@ from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.ops.shape import BroadcastToOp, TransposeOp
 from fuel_dialect.targets.description import Rewrite
+from fuel_dialect.targets.limits import BUFFERS_OF_A_STEP
 from fuel_dialect.targets.registry import description_of
 from fuel_dialect.tensors import tensor, tensor_type
 from fuel_dialect.traits import AlongAxesOp, DecomposableOp, Leaf, RowWise
 from fuel_passes.forming.form_kernels import form_kernels
+from fuel_passes.forming.groups import Caps
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _is_formed(op: Operation) -> TypeIs[ScanOp]:
 def _legalize_scan(scan: ScanOp, rewrites: Collection[Rewrite]) -> None:
     block = scan.body.block
     hoist_leaves(scan)
-    form_kernels(block)
+    form_kernels(block, Caps(buffers=BUFFERS_OF_A_STEP))
     legalize(block, rewrites)
 
 
