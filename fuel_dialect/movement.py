@@ -140,6 +140,20 @@ def checks_indices(op: Operation) -> bool:
     return isinstance(op, MovementOp) and any(piece.is_checked for piece in op.pieces())
 
 
+def checked_name(op: Operation) -> str:
+    """
+    Returns how an error names an op whose index is out of range: `index_select %rows`.
+
+    The name is that of the result, else those of the operands; where nothing has a name, it is the
+    mnemonic alone.
+    """
+    mnemonic = op.name.removeprefix("fuel.")
+    if op.results[0].name_hint:
+        return f"{mnemonic} %{op.results[0].name_hint}"
+    read = [f"%{value.name_hint}" for value in op.operands if value.name_hint]
+    return f"{mnemonic} of {', '.join(read)}" if read else mnemonic
+
+
 def result_shape(op: MovementOp) -> tuple[int, ...]:
     """Returns the shape of the op's one result."""
     return tuple(tensor_type(op.results[0]).get_shape())

@@ -19,7 +19,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from fuel_dialect import dtypes
-from fuel_dialect.errors import ArgumentError, DecisionError, FuelError
+from fuel_dialect.errors import ArgumentError, DecisionError, FuelError, IndexOutOfRange
+from fuel_dialect.movement import checked_name
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp, YieldOp
 from fuel_dialect.ops.scan import ScanOp, ScanYieldOp
 from fuel_dialect.prepared import bind_prepared
@@ -112,11 +113,15 @@ def evaluate_block(
 def evaluate_op(
     op: Operation, operands: Sequence[Array], environment: Environment = Environment()
 ) -> list[Array]:
-    """The results of one op."""
+    """Returns the results of one op. Raises `IndexOutOfRange`, which names it."""
     kind = type(op)
     if kind in REGIONS:
         return REGIONS[kind](op, operands, environment)
-    return apply(op, operands, environment.weights)
+    try:
+        return apply(op, operands, environment.weights)
+    except IndexOutOfRange as error:
+        said = str(error).removeprefix(op.name.removeprefix("fuel."))
+        raise IndexOutOfRange(f"{checked_name(op)}{said}") from None
 
 
 def _branch(op: BranchOp, operands: Sequence[Array], environment: Environment) -> list[Array]:

@@ -62,7 +62,7 @@ def test_results_are_kept_bit_for_bit(name: str):
 
 def test_what_raises_still_raises():
     for module in (source(), canonicalized(source())):
-        with pytest.raises(IndexOutOfRange, match="index_select: index 7 is out of range"):
+        with pytest.raises(IndexOutOfRange, match=r"^index_select.*: index 7 is out of range"):
             evaluate(module, entry="no_fold")
 
 

@@ -324,9 +324,43 @@ def test_an_index_out_of_range_is_told_with_its_op(op: type[FuelOp], target: str
     extents = tuple(int(e) for e in shape.split("x"))
     for wrong in (4, 2**31, 2**32 - 1):
         indices = np.array([0, wrong, 3], np.uint32).reshape(extents)
-        with pytest.raises(IndexOutOfRange, match=name):
+        with pytest.raises(IndexOutOfRange, match=f"{name} %b: "):
             run_on(target, optimized(module), [x, ok, indices])
     check(target, module, [x, ok, np.array([1, 3, 0], np.uint32).reshape(extents)])
+
+
+@each_target
+@pytest.mark.parametrize("names", ["result", "operands", "none"])
+@pytest.mark.parametrize("wrong", [0, 3, 7])
+def test_of_eight_writes_the_one_out_of_range_is_named(names: str, wrong: int, target: str):
+    at = "at" if names != "none" else "8"
+    lines, value = list[str](), "x" if names != "none" else "0"
+    for i in range(8):
+        result = f"row{i}" if names == "result" else f"{100 + i}"
+        position = f"{at}{i}"
+        lines.append(
+            f"%{result} = fuel.write_slice_doff %{value}, %{'s' if names != 'none' else '1'}, "
+            f"%{position} {{starts = array<i64: 0>, axis = 0 : i64}} : <8>, <2>, tensor<ui32>"
+        )
+        value = result
+    given = ", ".join(f"%{at}{i}: tensor<ui32>" for i in range(8))
+    first = "%x: <8>, %s: <2>" if names != "none" else "%0: <8>, %1: <2>"
+    module = f32_main(
+        f"{first}, {given}", "<8>", "\n".join([*lines, f"func.return %{value} : <8>"])
+    )
+    x, s = floats("f32", (8,)), floats("f32", (2,))
+    places = [np.array(7 if i == wrong else i % 6, np.uint32) for i in range(8)]
+    said = {
+        "result": rf"^write_slice_doff %row{wrong}: ",
+        "operands": rf"^write_slice_doff of .*%s, %at{wrong}: ",
+        "none": r"^write_slice_doff: ",
+    }
+    for run in (
+        lambda: run_on(target, optimized(module), [x, s, *places]),
+        lambda: evaluate(module, x, s, *places),
+    ):
+        with pytest.raises(IndexOutOfRange, match=said[names]):
+            run()
 
 
 @each_target

@@ -118,7 +118,7 @@ def test_blas_is_refused_where_bits_have_to_stay_and_says_why():
     FormKernelsPass().apply(make_context(), module)
     (kernel,) = (op for op in module.walk() if op.name == "fuel.kernel")
     found = candidates_for(PRESETS["cpu"], deterministic=True).of(kernel)
-    why = "determinism: {} gives a matmul of floats other bits where a library may use another"
+    why = "determinism: {} gives a matmul of f32 other bits where a library may use another"
     assert [(c.source, c.refusal is None) for c in found] == [
         ("tiles", False),
         ("library", False),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -158,7 +159,7 @@ def test_too_little_memory_in_a_call(where: str) -> None:
     """
     exe = Session(threads=1).compile(text)
     run: Any = exe.__call__.__func__.__globals__["run0"]  # pyright: ignore[reportFunctionMemberAccess]
-    names, x = run.__globals__, np.eye(300, dtype=np.float32)
+    names, x = inspect.unwrap(run).__globals__, np.eye(300, dtype=np.float32)
     name = "new_workspace" if where == "workspace" else "function"
     whole = names[name]
     names[name] = refuse

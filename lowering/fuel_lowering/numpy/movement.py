@@ -14,6 +14,7 @@ from fuel_dialect.movement import (
     Piece,
     Position,
     Span,
+    checked_name,
     kept_operand,
     moved_pieces,
     result_shape,
@@ -47,7 +48,7 @@ def _checks(op: MovementOp) -> Iterator[str]:
     for piece in op.pieces():
         if not piece.is_checked or piece.at is None:
             continue
-        at, name = piece.at, op.name.removeprefix("fuel.")
+        at, name = piece.at, checked_name(op)
         if isinstance(at, Pick):
             yield f'support.check_indices("{name}", {{{at.index}}}, {_picked_extent(op, piece)})'
         else:

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import LoweringError
-from fuel_dialect.movement import checks_indices
+from fuel_dialect.movement import checked_name, checks_indices
 from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.targets.limits import MOST_LAUNCHES
@@ -171,7 +171,7 @@ class RunBuilder:
         """The number of a kernel's first op with indices."""
         first = len(self.checks) + 1
         checked = [op for op in kernel.body.block.ops if checks_indices(op)]
-        self.checks += [op.name.removeprefix("fuel.") for op in checked]
+        self.checks += map(checked_name, checked)
         return first
 
     def _status(self) -> Place:

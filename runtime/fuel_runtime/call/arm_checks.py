@@ -145,7 +145,9 @@ def difference(got: Array, want: Array) -> tuple[float, tuple[int, ...]]:
     else:
         a, b = got.astype(np.float64), want.astype(np.float64)
         finite = np.where(np.isfinite(b), b, 0.0)
-        scale = np.maximum(np.abs(finite), np.sqrt(np.mean(finite * finite)))
+        largest = float(np.max(np.abs(finite))) or 1.0
+        mean = largest * np.sqrt(np.mean((finite / largest) ** 2))  # a square could overflow
+        scale = np.maximum(np.abs(finite), mean)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         with np.errstate(all="ignore"):
             off = np.where(same, 0.0, np.abs(a - b) / scale)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -42,6 +43,18 @@ if TYPE_CHECKING:
     from fuel_runtime.compile.executable import Executable
     from fuel_runtime.devices.interface import Device
     from fuel_runtime.devices.present import Devices
+
+
+DAMAGE = (
+    zipfile.BadZipFile,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+"""The errors that reading a damaged file raises."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +152,7 @@ def _read(path: Path) -> SavedFile:
                 raise SaveFileError(f"{path}: not a whole saved program: its parts overlap")
             facts = _facts(path, archive)
             parts = {info.filename: stored(mapped.buffer, info) for info in infos}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except DAMAGE as error:
         raise SaveFileError(f"{path}: not a whole saved program: {error}") from error
     del parts[MANIFEST]
     for name in {*facts["parts"], *parts}:
