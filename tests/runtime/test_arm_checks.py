@@ -15,7 +15,7 @@ from effort import examples
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ArmsDiffer, DecisionError, DeviceFailure
 from fuel_runtime import Session
-from fuel_runtime.call.arm_checks import difference
+from fuel_runtime.call.arm_checks import TOLERANCES, ArmChecks, difference
 from live_programs import CPU, CUDA, ONE, STATE, TWO, Array, Fails, Lab, X, one, two
 
 TYPE = "tensor<256xf32>"
@@ -197,6 +197,26 @@ def test_the_difference_is_that_of_a_loop(pairs: list[tuple[float, float]], dtyp
         each.append(off)
     assert worst == pytest.approx(max(each, default=0.0))
     assert not each or each[place[0]] == pytest.approx(worst)
+
+
+def test_a_float_that_is_only_stored_is_a_float() -> None:
+    numpy = dtypes.BY_NAME["f8E4M3FN"].numpy
+    want = np.array([1, 2, np.nan, 4], np.float32).astype(numpy)
+    got = np.array([1, 2, np.nan, 4.5], np.float32).astype(numpy)
+    assert difference(want, want) == (0.0, (0,))
+    assert difference(got, want) == (0.125, (3,))
+    checks = ArmChecks("main", {}, None)
+    assert checks._allowed(want) == TOLERANCES[8] == 0.2  # pyright: ignore[reportPrivateUsage]
+
+
+def test_squares_that_overflow_hide_no_difference() -> None:
+    want, got = np.array([1e200, 2e200, 1.0]), np.array([-1e200, 2e200, 1.0])
+    worst, place = difference(got, want)
+    assert place == (0,)
+    assert worst == pytest.approx(2 / (5 / 3) ** 0.5)
+    assert difference(want, want) == (0.0, (0,))
+    zeros = np.zeros(2)
+    assert difference(np.array([0.0, 1e-300]), zeros) == (inf, (1,))
 
 
 @pytest.mark.parametrize("numpy", [np.int32, np.bool_, np.uint8])

@@ -20,6 +20,7 @@ from fuel_runtime.call.report import ArmCheck
 from fuel_runtime.call.stretch import LEFT
 
 if TYPE_CHECKING:
+    from fuel_dialect.dtypes import DType
     from fuel_dialect.ops.control import BranchOp
     from fuel_runtime.call.route import Route
     from fuel_runtime.picker.decision import Decision
@@ -100,7 +101,7 @@ class ArmChecks:
 
     def _allowed(self, array: Array) -> float:
         dtype = dtypes.of(array.dtype)
-        if not dtype.is_float:
+        if not _is_rounded(dtype):
             return 0.0
         return TOLERANCES[dtype.bits] if self.tolerance is None else self.tolerance
 
@@ -130,6 +131,11 @@ class ArmChecks:
         )
 
 
+def _is_rounded(dtype: DType) -> bool:
+    """Returns True for floats, also those that are only stored."""
+    return dtype.kind in ("float", "storage")
+
+
 def difference(got: Array, want: Array) -> tuple[float, tuple[int, ...]]:
     """
     Returns the largest relative difference of two arrays of one shape and dtype, and where it is.
@@ -140,7 +146,7 @@ def difference(got: Array, want: Array) -> tuple[float, tuple[int, ...]]:
     """
     if not want.size:
         return 0.0, ()
-    if not dtypes.of(want.dtype).is_float:
+    if not _is_rounded(dtypes.of(want.dtype)):
         off = np.where(got == want, 0.0, inf)
     else:
         a, b = got.astype(np.float64), want.astype(np.float64)
