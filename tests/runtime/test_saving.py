@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ import fuel_dialect as fuel
 from fake_devices import fake
 from fuel_dialect.errors import (
     DecisionError,
+    OutOfMemory,
     SaveFileError,
     TopologyChanged,
     WeightError,
@@ -231,6 +233,26 @@ def test_a_byte_that_is_another(file: Path) -> None:
         except SaveFileError:
             continue
         np.testing.assert_array_equal(loaded(GIVEN)[0], want)
+
+
+def test_a_bound_on_memory_holds_for_a_program_that_is_loaded(file: Path) -> None:
+    for attempt in (
+        lambda session: session.load(file),
+        lambda session: session.compile(WEIGHTED, weights=WEIGHTS),
+    ):
+        with pytest.raises(OutOfMemory, match="than the 1,024 bytes that the session may take"):
+            attempt(Session(memory={"cpu": "1KiB"}))
+    np.testing.assert_array_equal(
+        Session(memory={"cpu": "1MiB"}).load(file)(GIVEN)[0], Session().load(file)(GIVEN)[0]
+    )
+
+
+def test_a_place_outside_of_the_file(file: Path) -> None:
+    whole = bytearray(file.read_bytes())
+    struct.pack_into("<I", whole, whole.rfind(b"PK\1\2") + 42, 0x20000000)
+    file.write_bytes(whole)
+    with pytest.raises(SaveFileError, match="not a whole saved program"):
+        Session().load(file)
 
 
 def test_a_session_that_asks_for_more_than_the_program_was_compiled_for(file: Path) -> None:

@@ -36,7 +36,7 @@ from fuel_runtime.call.survey import Survey, choose, survey
 from fuel_runtime.call.walk_source import write, write_live, write_walk
 from fuel_runtime.compile.code import Code
 from fuel_runtime.compile.executable import Executable
-from fuel_runtime.compile.memory import check_host, memory_plan, with_result_bytes
+from fuel_runtime.compile.memory import check_host, check_planned, memory_plan, with_result_bytes
 from fuel_runtime.compile.parts import Parts
 from fuel_runtime.compile.preparing import Preparation
 from fuel_runtime.compile.reporting import first_report
@@ -114,9 +114,11 @@ def build_straight(
     """
     Makes an executable of parts that have no decision, without IR; that is parsed when asked for.
 
-    `members` are the devices of the state. Raises `WeightError` and what devices raise that load.
+    `members` are the devices of the state. Raises `OutOfMemory` for more memory than the session
+    may take of the host, `WeightError`, and what devices raise that load.
     """
     devices = parts.devices
+    check_planned(report.memory, devices)
     bound = bind_weights(needed_weights(parts), weights)
     places = [devices.at(member) for member in members]
     state = StateType.of(parts.signature, places, devices.takers)

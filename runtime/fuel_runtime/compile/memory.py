@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp, RunOp
     from fuel_dialect.tensors import AnyTensor
     from fuel_lowering.runs.functions import LoweredRun
+    from fuel_passes.memory.record import DeviceMemory
     from fuel_runtime.call.survey import Survey
     from fuel_runtime.devices.present import Devices
 
@@ -32,14 +33,17 @@ def memory_plan(
 ) -> PlannedMemory:
     """Returns the memory plan of a function, over the arms that can run here."""
 
-    def inside(run: RunOp) -> Inside:
-        return inside_of_lowered(lowered[survey.runs[run]], devices.threads)
-
     def runs_arm(branch: BranchOp, arm: int) -> bool:
         return survey.decisions[branch].arms[arm].unavailable is None
 
     capacities = {device.name.label: device.total_bytes() for device in devices.present}
-    return plan_memory(function, inside, capacities, runs_arm)
+    return plan_memory(function, _inside(survey, lowered, devices), capacities, runs_arm)
+
+
+def _inside(
+    survey: Survey, lowered: Mapping[str, LoweredRun], devices: Devices
+) -> Callable[[RunOp], Inside]:
+    return lambda run: inside_of_lowered(lowered[survey.runs[run]], devices.threads)
 
 
 def check_host(
@@ -49,20 +53,22 @@ def check_host(
     devices: Devices,
     arms: Mapping[BranchOp, int],
 ) -> None:
+    """Raises `OutOfMemory` if a call takes more of the host than the session may, by some arms."""
+    if devices.host.cap is None:
+        return
+    inside = _inside(survey, lowered, devices)
+    plan = plan_memory(function, inside, None, lambda branch, arm: arms.get(branch) == arm)
+    check_planned(plan.plan.devices, devices)
+
+
+def check_planned(planned: Iterable[DeviceMemory], devices: Devices) -> None:
     """
-    Raises `OutOfMemory` if a call takes more of the host than the session may, by some arms.
+    Raises `OutOfMemory` if more of the host is planned than the session may take.
 
     Memory of the host is given by NumPy and the system, so the plan is the place to ask.
     """
     cap, host = devices.host.cap, devices.host.name.label
-    if cap is None:
-        return
-
-    def inside(run: RunOp) -> Inside:
-        return inside_of_lowered(lowered[survey.runs[run]], devices.threads)
-
-    plan = plan_memory(function, inside, {host: cap}, lambda branch, arm: arms.get(branch) == arm)
-    found = next((each for each in plan.plan.devices if each.device == host), None)
+    found = next((replace(each, capacity=cap) for each in planned if each.device == host), None)
     if found is not None and not found.fits:
         raise OutOfMemory(
             f"a call takes more than the {cap:,} bytes that the session may "
