@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any, cast
 
 import numpy as np
@@ -92,6 +94,41 @@ def test_memory_that_is_given_back_is_filled() -> None:
     del array
     device.free_bytes()
     assert np.isnan(driver.memory[handle].view("f4")).all()
+
+
+def test_a_device_that_is_closed_writes_no_memory() -> None:
+    devices = fake("cpu,cuda:0")
+    Session(devices, poison=True)
+    (device,) = (d for d in devices.present if isinstance(d, BufferDevice))
+    arrays = [device.put(X) for _ in range(3)]
+    driver, written = cast(FakeDriver, device.driver), list[Any]()
+    del arrays
+    driver.write = lambda handle, data: written.append(handle)  # type: ignore[method-assign]
+    device.close()
+    assert not written
+    assert driver.used == 0
+
+
+EXIT = """
+import numpy as np
+from fuel_runtime import Session
+session = Session(devices="cpu,vulkan:0", device="vulkan:0", poison=True)
+exe = session.compile({program!r}, results="vulkan:0")
+found = [exe(np.ones((64, 64), np.float32))[0] for _ in range(50)]
+del found
+"""
+
+
+@pytest.mark.needs_vulkan
+def test_a_process_ends_with_poison_on_a_real_device() -> None:
+    square = "tensor<64x64xf32>"
+    text = (
+        f"func.func @main(%x: {square}) -> {square} {{\n  %y = fuel.exp %x : {square}\n"
+        f"  func.return %y : {square}\n}}\n"
+    )
+    command = [sys.executable, "-c", EXIT.format(program=text)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

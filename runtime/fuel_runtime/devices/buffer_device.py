@@ -365,6 +365,8 @@ class BufferDevice:
         with self.lock:
             if not self.is_open:
                 return
+            # At the end of a process the library may be gone: memory is freed, not written.
+            self.pool.is_poisoned = False
             # A device that has failed can at least be closed.
             with contextlib.suppress(DeviceFailure):
                 self._trim()
