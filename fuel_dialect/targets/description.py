@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from fuel_dialect import dtypes, kinds
 from fuel_dialect.errors import PluginError
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.targets.limits import Limit, MostBuffers
+from fuel_dialect.targets.limits import BUFFERS, Limit, MostBuffers
 from fuel_dialect.targets.op_sets import OpSet, Precision, Unstable
 from fuel_dialect.traits import Exact, is_marked
 
@@ -179,6 +179,8 @@ class TargetDescription:
     """The kinds of kernels that do not read operands however they lie, and what each reads."""
     rewrites: tuple[Rewrite, ...] = ()
     """Names the rewrites of its kernels before code is made of them."""
+    step_buffers: int = BUFFERS
+    """The most buffers of a launch in a scan, where `rewrites` has `scans`."""
     tables: tuple[str, ...] = ()
     """The tables of rules for ops of other packages that its emitter reads besides its own."""
 

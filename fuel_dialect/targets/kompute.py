@@ -14,6 +14,7 @@ from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.limits import (
     BUFFERS,
     MOST_LAUNCHES,
+    OWN_SCALARS,
     SCALARS,
     LargestBuffer,
     LongestRow,
@@ -57,6 +58,7 @@ DESCRIPTION = TargetDescription(
     ),
     tables=("scalars",),
     rewrites=("scans", "factors", "rows"),
+    step_buffers=SCALARS - OWN_SCALARS,
     bytes_per_ns=60.0,
     operations_per_ns=400.0,
     flops_per_ns=800.0,

@@ -123,6 +123,12 @@ def buffers_of_op(op: Operation) -> int:
     return len(read) + len(op.results) + checks_indices(op)
 
 
+def _steps_of(kernel: KernelOp) -> list[KernelOp]:
+    """Returns the kernels of a step of the scans that a kernel holds."""
+    scans = [op for op in kernel.body.block.ops if isinstance(op, ScanOp)]
+    return [op for scan in scans for op in scan.body.block.ops if isinstance(op, KernelOp)]
+
+
 PARTS = 2
 """The buffers between the launches of a reduction: values, and where they were found."""
 
@@ -135,9 +141,7 @@ class MostBuffers:
 
     def refusal(self, kernel: KernelOp) -> str | None:
         """Returns why a kernel is out of bounds; None if it is not."""
-        scans = [op for op in kernel.body.block.ops if isinstance(op, ScanOp)]
-        inner = [op for scan in scans for op in scan.body.block.ops if isinstance(op, KernelOp)]
-        wanted = max(map(buffers_of, inner or (kernel,)))
+        wanted = max(map(buffers_of, _steps_of(kernel) or (kernel,)))
         if wanted <= self.buffers:
             return None
         return f"most-buffers: {wanted} buffers; {self.buffers} are allowed"
@@ -147,10 +151,11 @@ SCALARS = 32
 """The 32-bit integers that a launch may be given: Vulkan promises 128 bytes of push constants."""
 
 OWN_SCALARS = 4
-"""Those of a launch besides the places of what it reads and writes: the range, a check, a zero."""
+"""
+Those of a launch besides the places of what it reads and writes: the range, a check, a zero.
 
-BUFFERS_OF_A_STEP = SCALARS - OWN_SCALARS
-"""The most buffers of a launch in a scan: each may lie at another place in each step."""
+In a scan each buffer may lie at another place in each step, so it takes an integer too.
+"""
 
 
 @dataclass(frozen=True)
@@ -161,9 +166,7 @@ class MostScalars:
 
     def refusal(self, kernel: KernelOp) -> str | None:
         """Returns why a kernel is out of bounds; None if it is not."""
-        scans = [op for op in kernel.body.block.ops if isinstance(op, ScanOp)]
-        inner = [op for scan in scans for op in scan.body.block.ops if isinstance(op, KernelOp)]
-        wanted = max((buffers_of(op) + OWN_SCALARS for op in inner), default=0)
+        wanted = max((buffers_of(op) + OWN_SCALARS for op in _steps_of(kernel)), default=0)
         if wanted <= self.scalars:
             return None
         return f"most-scalars: a step of {wanted} scalars; {self.scalars} are allowed"

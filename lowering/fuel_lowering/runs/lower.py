@@ -28,9 +28,8 @@ def lower_run(run: RunOp, entry: str, emitter: Emitter) -> DeviceRun:
     The run stays as it is, since it can be planned again: its kernels are legalized, as the
     description of the emitter's target asks, on a copy.
     """
-    description = description_of(emitter.target)
-    rewrites = () if description is None else description.rewrites
-    return _Lowering(legal_run(run, rewrites), entry, emitter).lower()
+    legal = legal_run(run, description_of(emitter.target))
+    return _Lowering(legal, entry, emitter).lower()
 
 
 class _Lowering:

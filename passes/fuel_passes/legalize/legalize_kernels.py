@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from typing_extensions import TypeIs
@@ -15,7 +14,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from fuel_dialect import dtypes
-from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.kinds import POINTWISE, REDUCTION
 from fuel_dialect.ops import reduction
 from fuel_dialect.ops.control import KernelOp, RunOp
@@ -23,8 +21,7 @@ from fuel_dialect.ops.elementwise import CastOp, MulOp
 from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.ops.shape import BroadcastToOp, TransposeOp
-from fuel_dialect.targets.description import Rewrite
-from fuel_dialect.targets.limits import BUFFERS_OF_A_STEP
+from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.registry import description_of
 from fuel_dialect.tensors import tensor, tensor_type
 from fuel_dialect.traits import AlongAxesOp, DecomposableOp, Leaf, RowWise
@@ -51,56 +48,50 @@ class LegalizeKernelsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for run in list(op.walk()):
             if isinstance(run, RunOp):
-                legalize(run.body.block, rewrites_of(run.target))
+                legalize(run.body.block, description_of(run.target.backend.data))
 
 
-def rewrites_of(target: TargetAttr) -> Collection[Rewrite]:
-    """Returns what a target asks for; nothing for one that is not described."""
-    description = description_of(target.backend.data)
-    return () if description is None else description.rewrites
-
-
-def legal_run(run: RunOp, rewrites: Collection[Rewrite]) -> RunOp:
+def legal_run(run: RunOp, target: TargetDescription | None) -> RunOp:
     """Returns a copy of a run whose kernels are legalized."""
     copy = run.clone()
-    legalize(copy.body.block, rewrites)
+    legalize(copy.body.block, target)
     return copy
 
 
-def legal_kernel(kernel: KernelOp, rewrites: Collection[Rewrite]) -> KernelOp:
+def legal_kernel(kernel: KernelOp, target: TargetDescription) -> KernelOp:
     """Returns a kernel as it is launched: a scan that it holds may be several kernels."""
-    if "scans" not in rewrites or not any(_is_formed(op) for op in kernel.body.block.ops):
+    if "scans" not in target.rewrites or not any(_is_formed(op) for op in kernel.body.block.ops):
         return kernel
     copy = kernel.clone()
     for op in copy.body.block.ops:
         if _is_formed(op):
-            _legalize_scan(op, rewrites)
+            _legalize_scan(op, target)
     return copy
 
 
-def legalize(block: Block, rewrites: Collection[Rewrite]) -> None:
-    """Rewrites the kernels of a block, and those in the scans that they hold."""
-    if not rewrites:
+def legalize(block: Block, target: TargetDescription | None) -> None:
+    """Rewrites the kernels of a block, and those in the scans that they hold, as a target asks."""
+    if target is None:
         return
-    if "factors" in rewrites:
+    if "factors" in target.rewrites:
         take_out_factors(block)
     for kernel in block.ops:
         if isinstance(kernel, KernelOp):
-            _legalize_kernel(kernel, rewrites)
+            _legalize_kernel(kernel, target)
 
 
-def _legalize_kernel(kernel: KernelOp, rewrites: Collection[Rewrite]) -> None:
+def _legalize_kernel(kernel: KernelOp, target: TargetDescription) -> None:
     block = kernel.body.block
-    if "scans" in rewrites:
+    if "scans" in target.rewrites:
         for op in block.ops:
             if _is_formed(op):
-                _legalize_scan(op, rewrites)
-    if "rows" in rewrites:
+                _legalize_scan(op, target)
+    if "rows" in target.rewrites:
         expand_rows(block)
         if kernel.kind.data == REDUCTION.name and not _has_rows(block):
             # Rows of one element are elementwise ops.
             kernel.properties["kind"] = StringAttr(POINTWISE.name)
-    if "vectors" in rewrites and expand_vectors(block):
+    if "vectors" in target.rewrites and expand_vectors(block):
         kernel.properties["kind"] = StringAttr(REDUCTION.name)
 
 
@@ -109,11 +100,11 @@ def _is_formed(op: Operation) -> TypeIs[ScanOp]:
     return isinstance(op, ScanOp) and not op.is_pointwise and op.end.until is None
 
 
-def _legalize_scan(scan: ScanOp, rewrites: Collection[Rewrite]) -> None:
+def _legalize_scan(scan: ScanOp, target: TargetDescription) -> None:
     block = scan.body.block
     hoist_leaves(scan)
-    form_kernels(block, Caps(buffers=BUFFERS_OF_A_STEP))
-    legalize(block, rewrites)
+    form_kernels(block, Caps(buffers=target.step_buffers))
+    legalize(block, target)
 
 
 def _has_rows(block: Block) -> bool:

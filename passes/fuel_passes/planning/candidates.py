@@ -147,7 +147,7 @@ class Candidates:
 
     def _launched(self, kernel: KernelOp, description: TargetDescription) -> KernelOp:
         """Returns a kernel as a target launches it: the body of a scan is formed into kernels."""
-        return legal_kernel(kernel, description.rewrites)
+        return legal_kernel(kernel, description)
 
     def _measured(
         self, kernel: KernelOp, target: TargetAttr, source: KernelSource, splits: bool
