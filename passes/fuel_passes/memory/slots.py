@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from fuel_passes.memory.spans import Block, rivals
 
-MOST_STEPS = 4096
-"""The blocks that are given a slot, over all attempts, before the search ends with its best."""
+MOST_WORK = 1 << 19
+"""The blocks that are looked at, over all attempts, before the search ends with its best."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class _Search:
 
     def best(self) -> Slots:
         """Returns the best slots that a bounded search finds."""
-        best, sizes = self._greedy(), [0]
-        order, steps = self.order, 0
+        best = self._greedy()
+        order, work = self.order, 0
         choices: list[list[int]] = []
         taken: list[int] = []
         while True:
@@ -64,8 +64,8 @@ class _Search:
             else:
                 choices.append(self._choices(taken, len(sizes)))
                 taken.append(choices[-1].pop(0))
-            steps += 1
-            if steps > MOST_STEPS:
+            work += len(order)
+            if work > MOST_WORK:
                 return best
 
     @staticmethod
@@ -86,12 +86,14 @@ class _Search:
         return [*(slot for slot in reversed(range(slots)) if slot not in busy), slots]
 
     def _greedy(self) -> Slots:
-        taken: list[int] = []
+        """Returns the slots where each block takes the smallest that is free."""
+        slot_of: dict[int, int] = {}
         slots = 0
-        for _ in self.order:
-            taken.append(self._choices(taken, slots)[0])
-            slots = max(slots, taken[-1] + 1)
-        return self._slots(taken)
+        for block in self.order:
+            busy = {slot_of[rival] for rival in self.against[block] if rival in slot_of}
+            slot_of[block] = next((s for s in reversed(range(slots)) if s not in busy), slots)
+            slots = max(slots, slot_of[block] + 1)
+        return self._slots([slot_of[block] for block in self.order])
 
     def _sizes(self, taken: Sequence[int]) -> list[int]:
         sizes: dict[int, int] = {}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -78,8 +78,7 @@ def rivals(blocks: Sequence[Block]) -> list[set[int]]:
 def most_alive(blocks: Sequence[Block]) -> int:
     """Returns the most bytes that are alive at one moment of a route: no plan takes fewer."""
     if any(block.choices for block in blocks):
-        births = {first for block in blocks for first, _ in block.spans}
-        return max((_alive_at(moment, blocks) for moment in births), default=0)
+        return max((_most_on_a_route(alive, 0) for alive in _alive_at_births(blocks)), default=0)
     changes: dict[int, int] = {}
     for block in blocks:
         for first, last in block.spans:
@@ -88,9 +87,16 @@ def most_alive(blocks: Sequence[Block]) -> int:
     return max(accumulate(changes[moment] for moment in sorted(changes)), default=0)
 
 
-def _alive_at(moment: int, blocks: Sequence[Block]) -> int:
-    alive = [b for b in blocks if any(first <= moment <= last for first, last in b.spans)]
-    return _most_on_a_route(alive, 0)
+def _alive_at_births(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    """Yields the blocks that are alive whenever some have come to life."""
+    starts: dict[int, list[tuple[int, Block]]] = {}
+    for block in blocks:
+        for first, last in block.spans:
+            starts.setdefault(first, []).append((last, block))
+    alive: list[tuple[int, Block]] = []
+    for moment in sorted(starts):
+        alive = [*(each for each in alive if each[0] >= moment), *starts[moment]]
+        yield [block for _, block in alive]
 
 
 def _most_on_a_route(blocks: Sequence[Block], depth: int) -> int:
