@@ -96,6 +96,14 @@ def test_memory_that_is_given_back_is_filled() -> None:
     assert np.isnan(driver.memory[handle].view("f4")).all()
 
 
+@pytest.mark.parametrize("given", ["x", 1, None])
+def test_poison_is_said_or_not(given: Any) -> None:
+    devices = fake("cpu,cuda:0")
+    with pytest.raises(ArgumentError, match="poison is True or False, not"):
+        Session(devices, memory={"cuda:0": 64}, poison=given)
+    assert [device.cap for device in devices.present] == [None, None]
+
+
 def test_a_device_that_is_closed_writes_no_memory() -> None:
     devices = fake("cpu,cuda:0")
     Session(devices, poison=True)

@@ -20,3 +20,9 @@ def size_class(bytes: int) -> int:
 def aligned(bytes: int, alignment: int) -> int:
     """Returns the next multiple of an alignment."""
     return -(-bytes // alignment) * alignment
+
+
+def least_known(one: int | None, other: int | None) -> int | None:
+    """Returns the lesser of two sizes of which either may be unknown."""
+    known = [size for size in (one, other) if size is not None]
+    return min(known) if known else None

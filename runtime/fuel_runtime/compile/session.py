@@ -144,6 +144,8 @@ class Session:
             options["measurements"] = store.measurements()
         elif isinstance(measurements, PathLike):
             options["measurements"] = os.fspath(measurements)
+        if not isinstance(poison, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"session: poison is True or False, not {poison!r}")
         self._devices = _opened(devices, emulate, threads)
         limit(self._devices, memory)
         if poison:

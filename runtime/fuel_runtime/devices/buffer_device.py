@@ -16,7 +16,7 @@ import numpy as np
 
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
-from fuel_passes.memory.sizes import size_class
+from fuel_passes.memory.sizes import least_known, size_class
 from fuel_passes.memory.workspace import shared_workspace
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.loaded_run import LoadedRun, Recordings, array_bytes
@@ -85,17 +85,17 @@ class BufferDevice:
             self.check_open()
             self._collect()
             own = None if self.cap is None else self.cap - self.pool.taken
-            free = _least(self.driver.free_bytes(), own)
+            free = least_known(self.driver.free_bytes(), own)
             return None if free is None else free + self.pool.idle_bytes
 
     def total_bytes(self) -> int | None:
         """Returns the bytes of its memory, or those that it may give at most."""
-        return _least(self.driver.total_bytes(), self.cap)
+        return least_known(self.driver.total_bytes(), self.cap)
 
     def limit(self, bytes: int) -> None:
         """Gives no more than so many bytes at once from now on."""
         with self.lock:
-            self.cap = _least(self.cap, bytes)
+            self.cap = least_known(self.cap, bytes)
 
     def poison(self) -> None:
         """Fills memory that is given back from now on with what shows wherever it is read."""
@@ -381,12 +381,6 @@ class BufferDevice:
 
     def __repr__(self) -> str:
         return f"<BufferDevice {self.name}: {self.identity}>"
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    """Returns the lesser of two sizes of which either may be unknown."""
-    known = [size for size in (one, other) if size is not None]
-    return min(known) if known else None
 
 
 _OPEN: weakref.WeakSet[BufferDevice] = weakref.WeakSet()

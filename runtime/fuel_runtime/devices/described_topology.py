@@ -18,6 +18,7 @@ from fuel_dialect.targets.machine import (
 )
 from fuel_dialect.targets.presets import CARDS, PRESETS
 from fuel_dialect.targets.registry import default_backend
+from fuel_passes.memory.sizes import least_known
 from fuel_runtime.devices.interface import Device
 from fuel_runtime.devices.present import Devices
 
@@ -52,15 +53,10 @@ def bounded(topology: Topology, devices: Devices) -> Topology:
     if not any(caps.values()):
         return topology
     described = tuple(
-        replace(device, memory_bytes=_least(device.memory_bytes, caps.get(device.name)))
+        replace(device, memory_bytes=least_known(device.memory_bytes, caps.get(device.name)))
         for device in topology.devices
     )
     return replace(topology, devices=described)
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    known = [size for size in (one, other) if size is not None]
-    return min(known) if known else None
 
 
 def _between(devices: Devices) -> Iterator[Link]:

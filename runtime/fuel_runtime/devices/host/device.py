@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
 from fuel_dialect.plugins import named
+from fuel_passes.memory.sizes import least_known
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.host.blas import with_threads
 from fuel_runtime.devices.interface import Limits
@@ -52,7 +53,7 @@ class Host:
 
     def limit(self, bytes: int) -> None:
         """Sets a bound: programs that are planned to take more are refused when compiled."""
-        self.cap = bytes if self.cap is None else min(self.cap, bytes)
+        self.cap = least_known(self.cap, bytes)
 
     def poison(self) -> None:
         """Does nothing: memory of the host is given and taken by NumPy."""
