@@ -63,6 +63,8 @@ def save_arrays(path: str | PathLike[str], arrays: Mapping[str, Array]) -> None:
 
 def check_ending(path: str | PathLike[str]) -> str:
     """The ending of the name of an array file. Raises `ArrayFileError` for one fuel cannot read."""
+    if "\0" in (text := os.fspath(path)):
+        raise ArrayFileError(f"{text!r} is no name of a file: it holds a zero byte")
     ending = Path(path).suffix
     if ending not in _FORMATS:
         raise ArrayFileError(f"{os.fspath(path)}: the name must end in {' or '.join(_FORMATS)}")

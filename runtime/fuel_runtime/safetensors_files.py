@@ -84,7 +84,8 @@ def load_index(path: Path) -> LazyArrays:
         raise ArrayFileError(f"{path} is no text: {error}") from error
     places = decode(text, Index, f"{path}", ArrayFileError).weight_map
     for name in places.values():
-        if os.path.basename(name) != name or not name.endswith(".safetensors"):
+        is_here = os.path.basename(name) == name and "\0" not in name
+        if not is_here or not name.endswith(".safetensors"):
             raise ArrayFileError(f"{path}: {name!r} is no safetensors file in its folder")
     files = {name: load_safetensors(path.parent / name) for name in dict.fromkeys(places.values())}
     missing = next((key for key, name in places.items() if key not in files[name]), None)
@@ -160,9 +161,11 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 
 def packed(arrays: Mapping[str, Array]) -> bytes:
-    """Returns the bytes of a file of some arrays."""
+    """Returns the bytes of a file of some arrays. Raises `ArrayFileError` for a reserved name."""
     from safetensors.numpy import save
 
+    if METADATA in arrays:
+        raise ArrayFileError(f"an array called {METADATA!r} cannot be in a safetensors file")
     return save({name: np.asarray(array, order="C") for name, array in arrays.items()})
 
 

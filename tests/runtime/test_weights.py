@@ -514,6 +514,20 @@ def checkpoint(folder: Path) -> Path:
     return index
 
 
+@pytest.mark.parametrize("name", ["a\0.safetensors", "a\0.npz"])
+def test_a_name_with_a_zero_byte(name: str) -> None:
+    for attempt in (lambda: load_arrays(name), lambda: save_arrays(name, {})):
+        with pytest.raises(ArrayFileError, match="it holds a zero byte"):
+            attempt()
+
+
+def test_a_reserved_name_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    with pytest.raises(ArrayFileError, match="'__metadata__' cannot be in a safetensors file"):
+        save_arrays(path, {"__metadata__": np.arange(3.0)})
+    assert not path.exists()
+
+
 def test_a_checkpoint_of_several_files(tmp_path: Path) -> None:
     arrays = load_arrays(checkpoint(tmp_path))
     assert list(arrays) == ["a", "b", "c"]
@@ -529,6 +543,10 @@ WRONG_INDEXES: dict[str, tuple[str, str]] = {
     "elsewhere": (
         '{"weight_map": {"a": "../m-1.safetensors"}}',
         "'../m-1.safetensors' is no safetensors file in its folder",
+    ),
+    "a zero byte": (
+        '{"weight_map": {"a": "a\\u0000.safetensors"}}',
+        r"'a\\x00.safetensors' is no safetensors file in",
     ),
     "another kind": ('{"weight_map": {"a": "m.npz"}}', "'m.npz' is no safetensors file in"),
     "lacking": ('{"weight_map": {"d": "m-1.safetensors"}}', "m-1.safetensors has no array 'd'"),
