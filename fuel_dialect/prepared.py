@@ -7,8 +7,9 @@ Prepared weights: tensors that a function without arguments computes once from w
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
@@ -100,15 +101,16 @@ def bind_prepared(
     """
     _check_no_circle(function)
     results: dict[FuncOp, Sequence[T]] = {}
-    bound = dict(weights)
+    made: dict[str, T] = {}
     for key, (source, index) in prepared_keys(function).items():
         if ready is not None and key in ready:
-            bound[key] = ready[key]
+            made[key] = ready[key]
             continue
         if source not in results:
             results[source] = run(source, weights)
-        bound[key] = results[source][index]
-    return bound
+        made[key] = results[source][index]
+    # Weights may be in files that are read when asked for: nothing here asks for one.
+    return ChainMap(made, cast("dict[str, T]", weights))
 
 
 def _check_no_circle(function: FuncOp) -> None:

@@ -571,3 +571,37 @@ def test_a_checkpoint_without_one_of_its_files(tmp_path: Path) -> None:
     index.write_bytes(b"\xff\xfe{}")
     with pytest.raises(ArrayFileError, match="is no text"):
         load_arrays(index)
+
+
+class Asked(dict[str, Any]):
+    """Remembers which arrays somebody asked for."""
+
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        super().__init__(arrays)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize("prepare_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("optimize", [True, False])
+def test_compiling_asks_for_the_weights_of_the_program_alone(
+    prepare_bytes: int, optimize: bool
+) -> None:
+    text = """
+    func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+      %w = fuel.weight "w" : tensor<3x4xbf16>
+      %c = fuel.cast %w : tensor<3x4xbf16> -> tensor<3x4xf32>
+      %y = fuel.matmul %x, %c : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+      func.return %y : tensor<2x4xf32>
+    }
+    """
+    w = np.arange(12, dtype=np.float32).reshape(3, 4)
+    weights = Asked({"w": w.astype(dtypes.BY_NAME["bf16"].numpy), "other": object()})
+    session = Session(prepare_bytes=prepare_bytes)
+    exe = session.compile(text, weights=weights, optimize=optimize)
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(exe(x)[0], x @ w)
+    assert weights.names == {"w"}
