@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr
@@ -180,8 +180,13 @@ class FakeDriver(Driver):
             for handle, value in zip(launch.handles, (*body.args, *end.operands), strict=False)
         ]
         inputs = [view.copy() for view in views[: len(body.args)]]
+        inner = _inner_weights(module).values()
+        weights = {
+            op.key.data: self._view(handle, op.result)
+            for handle, op in zip(launch.handles[len(views) :], inner, strict=False)
+        }
         try:
-            results = evaluate(module, *inputs)
+            results = evaluate(module, *inputs, weights=weights)
         except IndexOutOfRange:
             self.memory[launch.handles[-1]][:4] = np.array(launch.scalars, "<i4").view(np.uint8)
             return
@@ -223,6 +228,11 @@ def lower_run(run: RunOp, entry: str) -> DeviceRun:
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
     return tuple(tensor_type(value).get_shape())
+
+
+def _inner_weights(op: Operation) -> dict[str, WeightOp]:
+    """The weights that a kernel reads inside, such as in the step of a scan, by their names."""
+    return {inner.key.data: inner for inner in op.walk() if isinstance(inner, WeightOp)}
 
 
 class _Lowering:
@@ -292,7 +302,11 @@ class _Lowering:
         clone = op.clone(dict(zip(op.inputs, block.args, strict=True)))
         block.add_ops([clone, ReturnOp(*clone.results)])
         checked = [o for o in op.walk() if isinstance(o, FuelOp) and checks_indices(o)]
-        self._launch(op.label.data, block, [*op.inputs, *op.outputs], checked)
+        inner = list(_inner_weights(op).values())
+        for weight in inner:
+            self._leaf(weight)
+        values = [*op.inputs, *op.outputs, *(weight.result for weight in inner)]
+        self._launch(op.label.data, block, values, checked)
 
     def _copy(self, value: SSAValue, index: int) -> None:
         block = Block(arg_types=[value.type])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fuel_dialect.context import load_program
-from fuel_dialect.errors import ProgramError, WeightError
+from fuel_dialect.errors import DecisionError, ProgramError, WeightError
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_runtime import Session
 
@@ -58,6 +58,28 @@ func.func private @once() -> (tensor<2xf32> {fuel.name = "c"}) {
 func.func private @twice() -> (tensor<2xf32> {fuel.name = "w"}) {
   %w = fuel.weight "w" : tensor<2xf32>
   %d = fuel.add %w, %w : tensor<2xf32>
+  func.return %d : tensor<2xf32>
+}
+"""
+
+
+DECIDED_ONCE = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %c = fuel.weight "c" of @once : tensor<2xf32>
+  %y = fuel.add %x, %c : tensor<2xf32>
+  func.return %y : tensor<2xf32>
+}
+func.func private @once() -> (tensor<2xf32> {fuel.name = "c"}) {
+  %w = fuel.weight "w" : tensor<2xf32>
+  %d = fuel.branch "d0"(%a = %w : tensor<2xf32>) -> tensor<2xf32>
+  arm on #fuel.target<cpu, "numpy"> {
+    %b = fuel.add %a, %a : tensor<2xf32>
+    fuel.yield %b : tensor<2xf32>
+  }
+  arm on #fuel.target<cpu, "numpy"> {
+    %b = fuel.mul_scalar %a {scalar = 2.0 : f64} : tensor<2xf32>
+    fuel.yield %b : tensor<2xf32>
+  }
   func.return %d : tensor<2xf32>
 }
 """
@@ -186,3 +208,13 @@ def test_prepared_weights_are_in_the_order_of_the_program() -> None:
     executable = Session("cpu").compile(text, weights=given)
     names = [prepared.name for prepared in executable.report().prepared]
     assert names == [f"main.c{i}" for i in range(count)]
+
+
+def test_a_decision_of_what_prepares_is_not_forced() -> None:
+    given = {"w": np.array([1.5, -2], np.float32)}
+    executable = Session("cpu").compile(DECIDED_ONCE, weights=given, optimize=False)
+    (got,) = executable(np.ones(2, np.float32))
+    np.testing.assert_array_equal(got, np.array([4, -3], np.float32))
+    sentence = "no decision 'd0'.* d0 of @once is decided once, as weights are prepared"
+    with pytest.raises(DecisionError, match=sentence):
+        Session("cpu", force={"d0": 1}).compile(DECIDED_ONCE, weights=given, optimize=False)

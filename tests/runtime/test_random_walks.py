@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
@@ -13,7 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from agreement import assert_close, decisions, run
 from effort import examples
 from fake_devices import FakeDriver, fake
-from fuel_dialect.context import make_context
+from fuel_dialect.context import load_program, make_context
+from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.targets.machine import Topology
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Session
@@ -37,6 +39,32 @@ def optimised(module: ModuleOp, pipeline: OptimizePass) -> ModuleOp:
     module = module.clone()
     pipeline.apply(CONTEXT, module)
     return module
+
+
+STEP_READS_A_WEIGHT = """
+func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<4xf32>) {
+  %xs = fuel.const 1.0 : f32 -> tensor<4xf32>
+  %w = fuel.weight "w" : tensor<f32>
+  %a, %b, %ys = fuel.scan init(%c = %x : tensor<f32>, %d = %w : tensor<f32>)
+      xs(%r = %xs : tensor<4xf32>) consts(%k = %w : tensor<f32>)
+      length 4 -> (tensor<f32>, tensor<f32>, tensor<4xf32>) {
+    %t = fuel.tanh %k : tensor<f32>
+    fuel.scan_yield carry(%t, %c : tensor<f32>, tensor<f32>) ys(%c : tensor<f32>)
+  }
+  func.return %a, %ys : tensor<f32>, tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", "vulkan:0"])
+def test_a_weight_that_the_step_of_a_scan_reads(device: str) -> None:
+    module = load_program(STEP_READS_A_WEIGHT)
+    given = {"w": np.array(0.5, np.float32)}
+    x = np.array(2, np.float32)
+    want = evaluate(module, x, weights=given)
+    session = Session(fake(device if device == "cpu" else f"cpu,{device}"), device=device)
+    executable = session.compile(module, weights=given)
+    assert_close([np.asarray(each) for each in executable(x)], want)
 
 
 @examples(100)

@@ -30,13 +30,14 @@ class Inside:
 
 def inside_of(run: RunOp) -> Inside:
     """
-    Returns what the IR of a run shows: its leaves, and the values between its kernels.
+    Returns what the IR of a run shows: its leaves, weights that steps of its scans read, and the
+    values between its kernels.
 
     The values share one arena. What a kernel takes for itself only its target knows.
     """
     block = run.body.block
     leaves = [op for op in block.ops if op.has_trait(Leaf)]
-    weights = {op.key.data: _bytes(op.result) for op in leaves if isinstance(op, WeightOp)}
+    weights = {op.key.data: _bytes(op.result) for op in run.walk() if isinstance(op, WeightOp)}
     constants = tuple(_bytes(op.results[0]) for op in leaves if not isinstance(op, WeightOp))
     kernels = [op for op in block.ops if isinstance(op, KernelOp)]
     blocks = _between(kernels, () if block.last_op is None else block.last_op.operands)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuel_dialect.errors import DeviceUnavailable, FuelError
+from fuel_dialect.errors import DecisionError, DeviceUnavailable, FuelError
 from fuel_dialect.ops.control import BranchOp
 from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.prepared import prepared_keys
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.runs.functions import LoweredRun
 from fuel_lowering.runs.leaves import WeightUse
@@ -169,7 +170,10 @@ def _lowered_parts(
     if found.unavailable is not None:
         raise DeviceUnavailable(f"{signature.entry} cannot run: {found.unavailable}")
     steering.check_replay(signature.entry, found.decisions.values())
-    choices = choose(found, steering.policy)
+    try:
+        choices = choose(found, steering.policy)
+    except DecisionError as error:
+        raise DecisionError(f"{error}{_not_steered(function)}") from None
     owners = {name: devices.serving(run.target) for run, name in found.runs.items()}
     lowered = {
         name: known.get(name) or owners[name].lower(run, name) for run, name in found.runs.items()
@@ -187,6 +191,18 @@ def _lowered_parts(
     targets = {name: run.target for run, name in found.runs.items()}
     parts = Parts(signature, devices, found, choices, lowered, targets, owners, leaves, route)
     return parts, memory
+
+
+def _not_steered(function: FuncOp) -> str:
+    """Says which decisions of the IR of a function no one can force, after an error."""
+    sources = {source.sym_name.data: source for source, _ in prepared_keys(function).values()}
+    made = [
+        f"{op.id.data} of @{name}"
+        for name, source in sources.items()
+        for op in source.walk()
+        if isinstance(op, BranchOp)
+    ]
+    return f"; {', '.join(made)} is decided once, as weights are prepared" if made else ""
 
 
 def _is_live(found: Survey, policy: Policy) -> bool:
