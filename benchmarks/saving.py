@@ -20,9 +20,13 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+DECODER = "decoder"
+"""The decoder of `planning`, 24 layers; not a file of the examples."""
+
 CASES = (
     ("mlp", "cpu"),
     ("transformer_block", "cpu"),
+    (DECODER, "cpu"),
     ("mlp", "vulkan:0"),
     ("transformer_block", "vulkan:0"),
 )
@@ -45,20 +49,29 @@ def timed(what: str, example: str, devices: str, file: str) -> list[float]:
 
 
 def _compiled(session: Any, example: str) -> Any:
-    """Compiles an example, with zeros for weights."""
+    """Compiles an example, with zeros for weights; these are in its file."""
     import numpy as np
 
     from fuel_dialect import dtypes
-    from fuel_dialect.context import load_program
     from fuel_dialect.ops.memory import WeightOp
     from fuel_dialect.tensors import tensor_type
 
-    module = load_program(ROOT / "examples" / f"{example}.mlir")
+    module = _program(example)
     types = {
         op.key.data: tensor_type(op.result) for op in module.walk() if isinstance(op, WeightOp)
     }
     weights = {k: np.zeros(t.get_shape(), dtypes.of_type(t).numpy) for k, t in types.items()}
     return session.compile(module, weights=weights)
+
+
+def _program(example: str) -> Any:
+    from fuel_dialect.context import load_program
+
+    if example != DECODER:
+        return load_program(ROOT / "examples" / f"{example}.mlir")
+    import planning
+
+    return planning.decoder(planning.LAYERS)
 
 
 def in_process(what: str, example: str, devices: str, file: Path) -> list[float]:

@@ -75,9 +75,13 @@ def load_program(program: Program) -> ModuleOp:
     return parse_module(_text(Path(path)), path)
 
 
-def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
+def parse_module(
+    text: str, name: str = "<text>", context: Context | None = None, *, is_trusted: bool = False
+) -> ModuleOp:
     """
     Parse and verify IR text: what is read of a user, all of it, comes through here.
+
+    IR that is trusted, which fuel itself has verified and printed, is not verified again.
 
     Raises `ProgramError`, one line with the place of the mistake, also for what makes xDSL's parser
     fail in ways of its own, and for ops in an order in which nothing can run them.
@@ -96,7 +100,8 @@ def parse_module(text: str, name: str = "<text>", context: Context | None = None
             raise ProgramError(f"{name}: {_one_line(str(error))}") from None
         except UNREADABLE as error:
             raise ProgramError(f"{_place(text, name, parser.pos)}: {_detail(error)}") from error
-        verify_program(module, name)
+        if not is_trusted:
+            verify_program(module, name)
     return module
 
 

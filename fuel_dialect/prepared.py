@@ -113,6 +113,28 @@ def bind_prepared(
     return ChainMap(made, cast("dict[str, T]", weights))
 
 
+def constant_keys(function: FuncOp) -> frozenset[str]:
+    """Returns the keys of the prepared weights of a function that no given weight decides."""
+    known = prepared_keys(function).items()
+    return frozenset(key for key, (source, _) in known if not _reads_weights(source))
+
+
+def _reads_weights(function: FuncOp) -> bool:
+    """Returns True if a function has a given weight, or a prepared one that one decides."""
+    pending, seen = [function], {function}
+    while pending:
+        for op in pending.pop().walk():
+            if KEY not in op.properties or not op.has_trait(PreparedFrom):
+                continue
+            if SOURCE not in op.properties:
+                return True
+            source, _ = PreparedResults().of(op)
+            if source not in seen:
+                seen.add(source)
+                pending.append(source)
+    return False
+
+
 def _check_no_circle(function: FuncOp) -> None:
     """Raises `ProgramError` for a function whose weights depend on its own results."""
     pending, seen = [function], set[FuncOp]()

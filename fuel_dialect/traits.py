@@ -45,6 +45,15 @@ class Exact(OpTrait):
 
 
 @dataclass(frozen=True)
+class AmplifiesError(OpTrait):
+    """
+    The formula of the op loses more bits the larger its result is: `exp(y log x)` for a power.
+
+    A description may state another precision for it.
+    """
+
+
+@dataclass(frozen=True)
 class Contraction(OpTrait):
     """
     Each element of the result is a sum of products of elements of two operands.

@@ -38,7 +38,7 @@ from fuel_dialect.ops.base import (
     require_equal_shapes,
 )
 from fuel_dialect.tensors import AnyTensor
-from fuel_dialect.traits import Elementwise, Exact
+from fuel_dialect.traits import AmplifiesError, Elementwise, Exact
 
 ANY_NUMBER = BaseAttr(FloatAttr) | BaseAttr(IntegerAttr)
 
@@ -136,6 +136,7 @@ class PowOp(BinaryOp):
     name = "fuel.pow"
     WEIGHT: ClassVar[int] = 24
     DTYPES: ClassVar[tuple[str, ...]] = dtypes.FLOATS
+    traits = traits_def(AmplifiesError())
 
 
 @irdl_op_definition

@@ -80,6 +80,29 @@ def test_a_program_of_f32_imports_nothing_that_it_does_not_use(load):
     assert not load() & (PACKAGES | MODULES)
 
 
+SAVED = """
+from fuel_runtime import Session
+Session().compile({text!r}).save({path!r})"""
+
+F32 = BF16.replace("bf16", "f32")
+
+
+def test_loading_a_saved_program_imports_no_pass_and_no_op_that_is_elementwise(tmp_path: Path):
+    path = str(tmp_path / "p.fuel")
+    code = SAVED.format(text=F32, path=path)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    loaded = loaded_by("from fuel_runtime import Session; Session().load(*{arguments!r})", path)
+    unwanted = {
+        "fuel_dialect.ops.elementwise",
+        "fuel_passes.options",
+        "fuel_passes.pipeline",
+        "fuel_runtime.compile.build",
+        "ml_dtypes",
+        "numpy.ma",
+    }
+    assert loaded & unwanted == set()
+
+
 def test_an_optimizer_imports_no_layer_above_it_and_no_numpy():
     packages = {name.partition(".")[0] for name in optimize_mlp()}
     assert not packages & {"numpy", "fuel_explain", "fuel_lowering", "fuel_runtime"}

@@ -23,10 +23,10 @@ from fuel_dialect.errors import (
     TopologyChanged,
     WeightError,
 )
-from fuel_lowering import cache
+from fuel_lowering import bytecode, cache
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Executable, Session
-from fuel_runtime.compile import loading, saving
+from fuel_runtime.compile import saved_file, saving
 from live_programs import TWO, Lab, X, two
 
 WEIGHTED = """
@@ -90,7 +90,7 @@ def test_a_loaded_program_gives_the_same_bits_and_compiles_nothing(
 
 def test_the_ir_is_parsed_when_it_is_asked_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(loading, "load_program", refuse)
+        patch.setattr("fuel_dialect.context.load_program", refuse)
         loaded = Session().load(file)
         loaded(GIVEN)
     assert str(loaded.module) == str(Session().compile(WEIGHTED, weights=WEIGHTS).module)
@@ -187,15 +187,41 @@ def with_facts(**facts: Any) -> Callable[[dict[str, bytes]], None]:
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
-    "version of fuel": (with_facts(fuel="0.0.1"), "was saved by fuel 0.0.1 in format 1; this is"),
-    "format": (with_facts(format=2), "in format 2; this is fuel .* compile the program again"),
+    "version of fuel": (with_facts(fuel="0.0.1"), "was saved by fuel 0.0.1 in format 2; this is"),
+    "format": (with_facts(format=3), "in format 3; this is fuel .* compile the program again"),
+    "other sources": (
+        with_facts(sources="0" * 32),
+        r"was saved by fuel \d.* with other code \(its digest is 0{32}, this one's [0-9a-f]",
+    ),
+    "no sources": (
+        lambda parts: parts.update({"program.json": b'{"format": 2, "fuel": "0.1.0"}'}),
+        "with other code",
+    ),
+    "a fact more": (with_facts(more=1), "contains unknown field `more`"),
+    "NaN": (with_facts(entry=float("nan")), "program.json is not JSON: NaN is no number of JSON"),
+    "encoding": (
+        lambda parts: parts.update({"program.json": b"\xff{}"}),
+        "not a saved program: .*codec",
+    ),
+    "twice": (
+        lambda parts: parts.update({"program.json": b'{"format": 2, "format": 2}'}),
+        "has the key 'format' twice",
+    ),
+    "bounds": (
+        with_facts(bounds={"max_ulps": "4"}),
+        r"\.bounds\.max_ulps: expected `int \| null`, got '4'",
+    ),
+    "targets facts": (
+        with_facts(targets={"cpu": [3]}),
+        r"\.targets\['cpu'\]\[0\]: expected `str`, got 3",
+    ),
     "hardware": (with_facts(hardware={"cpu": "pdp11"}), "was saved for cpu = pdp11; here it is "),
     "device": (
         with_facts(hardware={"cuda:3": "H9"}),
         r"for cuda:3 \(H9\): the session has no",
     ),
     "target": (with_facts(targets={"cpu": ["abacus"]}), "saved for cpu/abacus, which this session"),
-    "facts": (with_facts(hardware=3), "its hardware cannot be read"),
+    "facts": (with_facts(hardware=3), r"hardware: expected `object`, got 3"),
     "no facts": (lambda parts: parts.pop("program.json"), "not a saved program"),
     "no object": (lambda parts: parts.update({"program.json": b"[]"}), "not a saved program"),
     "a part": (lambda parts: parts.update({"code.json": b"{}"}), "its part code.json is damaged"),
@@ -283,7 +309,7 @@ def test_names_and_places_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def failing(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(saving, "_write", failing)
+    monkeypatch.setattr(saved_file, "write", failing)
     with pytest.raises(OSError, match="No space left"):
         exe.save(tmp_path / "p.fuel")
     assert (tmp_path / "p.fuel").read_bytes() == before
@@ -298,3 +324,68 @@ def test_a_run_that_cannot_be_saved_is_lowered_again(
     exe = Session().compile(WEIGHTED, weights=WEIGHTS)
     exe.save(path, weights=True)
     np.testing.assert_array_equal(Session().load(path)(GIVEN)[0], exe(GIVEN)[0])
+
+
+# What a file spares.
+
+
+def test_loading_compiles_no_python(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = Session().load(file)(GIVEN)
+    monkeypatch.setattr("fuel_lowering.bytecode.compile", refuse, raising=False)
+    for one, other in zip(Session().load(file)(GIVEN), want, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_bytecode_of_another_python_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p.fuel"
+    exe = Session().compile(WEIGHTED, weights=WEIGHTS)
+    with monkeypatch.context() as patch:
+        patch.setattr(bytecode, "MAGIC_NUMBER", b"\0\0\r\n")
+        exe.save(path, weights=True)
+    np.testing.assert_array_equal(Session().load(path)(GIVEN)[0], exe(GIVEN)[0])
+
+
+def test_weights_stay_in_the_file(file: Path) -> None:
+    loaded = Session().load(file)
+    weight = loaded._code.weights["w"]
+    assert not weight.flags.owndata
+    assert not weight.flags.writeable
+    assert weight.ctypes.data % 8 == 0
+    want = loaded(GIVEN)[0]
+    file.unlink()
+    np.testing.assert_array_equal(loaded(GIVEN)[0], want)
+
+
+CONSTANT = """
+func.func @main(%x: tensor<64x64xf32> {fuel.name = "x"}) -> tensor<64x64xf32> {
+  %w = fuel.weight "w" : tensor<64x64xf32>
+  %i = fuel.iota : tensor<64xf32>
+  %s = fuel.sin %i : tensor<64xf32>
+  %p = fuel.broadcast_to %s : tensor<64xf32> -> tensor<64x64xf32>
+  %k = fuel.const 0.5 : f32 -> tensor<64x64xf32>
+  %h = fuel.mul %p, %k : tensor<64x64xf32>
+  %m = fuel.matmul %x, %h : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %y = fuel.matmul %m, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  func.return %y : tensor<64x64xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("with_weights", [False, True])
+def test_what_constants_decide_is_in_the_file(
+    with_weights: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, again = tmp_path / "p.fuel", tmp_path / "again.fuel"
+    x, w = (RNG.normal(size=(64, 64)).astype(np.float32) for _ in range(2))
+    exe = Session().compile(CONSTANT, weights={"w": w})
+    assert exe.report().prepared
+    exe.save(path, weights=with_weights)
+    monkeypatch.setattr("fuel_dialect.context.parse_module", refuse)
+    loaded = Session().load(path, weights=None if with_weights else {"w": w})
+    np.testing.assert_array_equal(loaded(x)[0], exe(x)[0])
+    other = Session().load(path, weights={"w": 2 * w})
+    np.testing.assert_array_equal(other(x)[0], 2 * exe(x)[0])
+    loaded.save(again, weights=with_weights)
+    assert again.read_bytes() == path.read_bytes()

@@ -14,6 +14,7 @@ from fuel_dialect import dtypes
 from fuel_dialect.errors import OutOfMemory
 from fuel_dialect.reference import memory
 from fuel_dialect.tensors import AnyTensor
+from fuel_lowering.bytecode import code_of
 from fuel_lowering.numpy import support
 from fuel_lowering.numpy.pool import Pool, quiet_context, shared_pool
 from fuel_lowering.runs.leaves import WeightUse
@@ -85,6 +86,27 @@ class NumpyRun:
         """Returns what one workspace takes."""
         return self.scratch_bytes + threads * self.slot_bytes
 
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The texts that are compiled when a run is loaded, by the names of their files."""
+        return {self._file: self.source, self._call_file: self._call}
+
+    @property
+    def _file(self) -> str:
+        return f"<fuel {self.entry}>"
+
+    @property
+    def _call_file(self) -> str:
+        return f"<fuel call of {self.entry}>"
+
+    @property
+    def _call(self) -> str:
+        """The function that a walk calls, around that of the source."""
+        inputs = ", ".join(f"x{index}" for index in range(len(self.inputs)))
+        return (CALL_WITH_WORKSPACE if self.scratch else CALL).format(
+            entry=self.entry, inputs=inputs, arguments=inputs and f", {inputs}"
+        )
+
     def load(self, weights: Mapping[str, Array], threads: int) -> Callable[..., tuple[Array, ...]]:
         """
         Returns the function of the inputs.
@@ -93,10 +115,6 @@ class NumpyRun:
         its own. It raises `OutOfMemory` that says what a call takes.
         """
         function, new_workspace = self.functions(weights, shared_pool(threads))
-        inputs = ", ".join(f"x{index}" for index in range(len(self.inputs)))
-        text = (CALL_WITH_WORKSPACE if self.scratch else CALL).format(
-            entry=self.entry, inputs=inputs, arguments=inputs and f", {inputs}"
-        )
         names: dict[str, Any] = {
             "function": function,
             "new_workspace": new_workspace,
@@ -104,7 +122,7 @@ class NumpyRun:
             "free": [],
             "refusal": lambda error: self._refusal(error, threads),
         }
-        exec(compile(text, f"<fuel call of {self.entry}>", "exec"), names)
+        exec(code_of(self._call, self._call_file), names)
         # Out of its own globals, the function and all that it holds go with its last reference.
         return names.pop(self.entry)
 
@@ -113,7 +131,7 @@ class NumpyRun:
     ) -> tuple[Callable[..., tuple[Array, ...]], Callable[[], Any] | None]:
         """Returns the functions that the source defines: `entry` and, or None, `entry_scratch`."""
         names = self._namespace(weights, pool)
-        exec(compile(self.source, f"<fuel {self.entry}>", "exec"), names)
+        exec(code_of(self.source, self._file), names)
         return names.pop(self.entry), names.pop(f"{self.entry}_scratch", None)
 
     def _namespace(self, weights: Mapping[str, Array], pool: Pool) -> dict[str, Any]:

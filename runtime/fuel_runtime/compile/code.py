@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ class Code:
     """That of the topology that the program was planned for; empty if it was not planned."""
     bounds: Mapping[str, Any]
     """The options of the session that say which kernels may be used at all."""
+    constants: Collection[str] = ()
+    """The weights that were prepared of constants alone, and are the same for all weights."""
 
     @property
     def signature(self) -> Signature:

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
+def walk_file(signature: Signature) -> str:
+    """Returns the name of the file of the method that a call runs, in tracebacks."""
+    return f"<fuel walk of {signature.entry}>"
+
+
 class Executable(abc.ABC):
     """
     A compiled function: call it with arrays, get a tuple of new arrays.
@@ -107,7 +112,8 @@ class Executable(abc.ABC):
         """
         from fuel_runtime.compile.saving import save
 
-        save(Path(path), str(self._module), self._code, self._state_type, weights)
+        walk = {walk_file(self.signature): self._walk} if self._live is None else {}
+        save(Path(path), str(self._module), self._code, self._state_type, weights, walk)
 
     def report(self) -> Report:
         """

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from fuel_dialect import dtypes
-from fuel_dialect.errors import OutOfMemory
 from fuel_lowering.runs.launches import DeviceRun
 from fuel_passes.memory.inside import Inside
 from fuel_passes.memory.plan import PlannedMemory, plan_memory
+from fuel_runtime.devices.caps import check_planned
 
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp, RunOp
     from fuel_dialect.tensors import AnyTensor
     from fuel_lowering.runs.functions import LoweredRun
-    from fuel_passes.memory.record import DeviceMemory
     from fuel_runtime.call.survey import Survey
     from fuel_runtime.devices.present import Devices
 
@@ -59,21 +58,6 @@ def check_host(
     inside = _inside(survey, lowered, devices)
     plan = plan_memory(function, inside, None, lambda branch, arm: arms.get(branch) == arm)
     check_planned(plan.plan.devices, devices)
-
-
-def check_planned(planned: Iterable[DeviceMemory], devices: Devices) -> None:
-    """
-    Raises `OutOfMemory` if more of the host is planned than the session may take.
-
-    Memory of the host is given by NumPy and the system, so the plan is the place to ask.
-    """
-    cap, host = devices.host.cap, devices.host.name.label
-    found = next((replace(each, capacity=cap) for each in planned if each.device == host), None)
-    if found is not None and not found.fits:
-        raise OutOfMemory(
-            f"a call takes more than the {cap:,} bytes that the session may "
-            f"take of {host} (memory=); {found}"
-        )
 
 
 def with_result_bytes(run: RunOp, lowered: LoweredRun, memory: PlannedMemory) -> LoweredRun:

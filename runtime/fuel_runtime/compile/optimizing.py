@@ -14,6 +14,7 @@ from fuel_dialect.context import make_context
 from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import ArgumentError
 from fuel_dialect.targets.presets import PRESETS
+from fuel_runtime.call.host_memory import physical_bytes
 from fuel_runtime.devices.described_topology import bounded, topology_for
 
 if TYPE_CHECKING:
@@ -52,11 +53,15 @@ class Planning:
     """Has programs planned for the machine of a session, with its options of `fuel-optimize`."""
 
     topology: str | Topology
+    devices: Devices
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Those that are not as by default."""
     is_told: bool = False
     """True if a person said what the topology is."""
 
     def __post_init__(self) -> None:
+        if not self.options:
+            return
         from fuel_passes.options import why_not
 
         for name, value in self.options.items():
@@ -101,4 +106,12 @@ class Planning:
         named = self.topology if isinstance(self.topology, str) else None
         if not isinstance(self.topology, str):
             module.attributes[STAMP] = attribute_of(self.topology)
-        OptimizePass(topology=named, place=place, **self.options).rewrite(make_context(), module)
+        options = {"prepare_bytes": self._room_for_prepared(), **self.options}
+        OptimizePass(topology=named, place=place, **options).rewrite(make_context(), module)
+
+    def _room_for_prepared(self) -> int | None:
+        """Returns the bytes that prepared weights may take, by the memory of devices present."""
+        from fuel_passes.forming.prepare_weights import room_in
+
+        present = (device.total_bytes() for device in self.devices.present)
+        return room_in([physical_bytes(), *present])

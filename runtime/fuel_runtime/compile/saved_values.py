@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from xdsl.dialects.builtin import TensorType
 
 from fuel_dialect import dtypes
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.tensors import tensor
+from fuel_dialect.tensors import AnyTensor, tensor
 from fuel_lowering.numpy.run import NumpyRun
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_lowering.runs.leaves import WeightUse
@@ -101,8 +102,19 @@ def decode(value: Any, arrays: Mapping[str, Array]) -> Any:
         return frozenset(decode(value["items"], arrays))
     if kind == "tensor":
         dtype, shape = value["type"]
-        return tensor(shape, dtype)
+        return _tensor(dtype, tuple(shape))
     if kind == "device":
-        return DeviceAttr.of(value["name"])
+        return _device(value["name"])
     own = {name: decode(each, arrays) for name, each in value.items() if name != KIND}
     return KINDS[kind](**own)
+
+
+@cache
+def _device(name: str) -> DeviceAttr:
+    return DeviceAttr.of(name)
+
+
+@lru_cache(maxsize=1024)
+def _tensor(dtype: str, shape: tuple[int, ...]) -> AnyTensor:
+    """Returns a type, one object for equal ones: a program has few, and they are slow to make."""
+    return tensor(shape, dtype)

@@ -1,30 +1,22 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""
-Writes compiled programs to files, which `loading` reads.
-
-A file is a zip archive of named parts: `program.json` says what the others are for, with a checksum
-of each; `module.mlir` is the optimised IR; `code.json` and `arrays.safetensors` hold the runs, and
-the route of a program without decisions; `kernels/` has what compilers made of device code, and
-`weights.safetensors` the weights, if they were asked for. The runs of the host are Python text that
-loading executes: a file is as trusted as a program.
-"""
+"""Writes compiled programs to files, which `loading` reads."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import platform
-import zipfile
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from fuel_dialect.errors import SaveFileError
-from fuel_lowering import cache
+from fuel_lowering import bytecode, cache
+from fuel_lowering.numpy.run import NumpyRun
+from fuel_runtime.compile import saved_file
+from fuel_runtime.compile.hardware import backends_of, hardware_of
+from fuel_runtime.compile.saved_file import ARRAYS, BYTECODE, CODE, ENDING, KERNELS, MODULE, WEIGHTS
 from fuel_runtime.compile.saved_values import RUNS, encode
 from fuel_runtime.devices.buffer_device import BufferDevice
-from fuel_runtime.mapped_arrays import open_aligned
 from fuel_runtime.safetensors_files import packed
 from fuel_runtime.whole_files import write_whole
 
@@ -34,51 +26,52 @@ if TYPE_CHECKING:
     from fuel_runtime.compile.parts import Parts
     from fuel_runtime.devices.interface import Device
 
-ENDING = ".fuel"
-FORMAT = 1
-"""The version of the parts and of what is in them."""
 
-MANIFEST, MODULE, CODE = "program.json", "module.mlir", "code.json"
-ARRAYS, WEIGHTS, KERNELS = "arrays.safetensors", "weights.safetensors", "kernels/"
+def save(
+    path: Path,
+    module: str,
+    code: Code,
+    members: StateType,
+    with_weights: bool,
+    walk: Mapping[str, str],
+) -> None:
+    """
+    Writes a program, with the text of its walk by the name of its file.
 
-
-def save(path: Path, module: str, code: Code, members: StateType, with_weights: bool) -> None:
-    """Writes a program. Raises `SaveFileError` for another ending, and `OSError`."""
+    Raises `SaveFileError` for another ending of the name, and `OSError`.
+    """
     if path.suffix != ENDING:
         raise SaveFileError(f"{path}: the name of a saved program ends in {ENDING}")
     parts = code.parts
     arrays: dict[str, Any] = {}
-    content = _code_of(code, members, arrays)
+    constants = {
+        name: code.weights[name] for name in sorted(code.constants) if name in code.weights
+    }
+    content = _code_of(code, members, arrays) | {"constants": encode(constants, arrays)}
     found: dict[str, bytes] = {
         MODULE: module.encode(),
-        CODE: _json(content),
+        CODE: msgspec.json.encode(content),
+        BYTECODE: bytecode.packed({**_texts(parts), **walk}),
         ARRAYS: packed(arrays),
         **{KERNELS + key: data for key, data in _compiled(parts).items()},
     }
     if with_weights:
-        found[WEIGHTS] = packed(code.weights)
+        given = {n: array for n, array in code.weights.items() if n not in constants}
+        found[WEIGHTS] = packed(given)
     facts = {
-        "format": FORMAT,
-        "fuel": version("fuel-compiler"),
         "entry": parts.signature.entry,
         "generation": code.generation,
         "bounds": dict(code.bounds),
         "hardware": {d.name.label: hardware_of(d) for d in _devices(parts)},
         "targets": {d.name.label: backends_of(d) for d in _devices(parts)},
-        "parts": {name: hashlib.sha256(data).hexdigest() for name, data in found.items()},
     }
-    write_whole(path, lambda file: _write(file, {MANIFEST: _json(facts), **found}))
+    write_whole(path, lambda file: saved_file.write(file, facts, found))
 
 
-def _write(file: IO[bytes], parts: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, data in parts.items():
-            with open_aligned(archive, name) as part:
-                part.write(data)
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+def _texts(parts: Parts) -> dict[str, str]:
+    """Returns the texts that loading executes, by the names of their files."""
+    runs = (run for run in parts.lowered.values() if isinstance(run, NumpyRun))
+    return {file: text for run in runs for file, text in run.texts.items()}
 
 
 def _code_of(code: Code, members: StateType, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -116,16 +109,6 @@ def _devices(parts: Parts) -> list[Device]:
         return list(dict.fromkeys((devices.host, *devices.present)))
     used = [devices.at(transfer.to) for transfer in parts.route.transfers]
     return list(dict.fromkeys((devices.host, *parts.owners.values(), *used)))
-
-
-def hardware_of(device: Device) -> str:
-    """Returns what has to be the same for generated code to run on a device."""
-    return device.identity if isinstance(device, BufferDevice) else platform.machine()
-
-
-def backends_of(device: Device) -> list[str]:
-    """Returns the names of the targets of a device."""
-    return [target.backend.data for target in device.targets]
 
 
 def _compiled(parts: Parts) -> Mapping[str, bytes]:

@@ -24,7 +24,6 @@ from fuel_dialect.errors import (
     WeightError,
 )
 from fuel_lowering.cores import usable_cores
-from fuel_runtime.call.host_memory import physical_bytes
 from fuel_runtime.call.live import Steering
 from fuel_runtime.call.signature import Signature
 from fuel_runtime.compile.functions import find_function
@@ -151,8 +150,6 @@ class Session:
         if poison:
             for each in self._devices.present:
                 each.poison()
-        if prepare_bytes is None:
-            options["prepare_bytes"] = _room_for_prepared(self._devices)
         replayed = None if replay is None else _recorded(replay)
         if replayed is not None and force is not None:
             raise DecisionError("session: give replay or force, not both")
@@ -160,10 +157,11 @@ class Session:
         policy = Policy.of(forced, forbid, strict, explore, check_arms)
         self._telemetry = _telemetry_of(telemetry, self._devices)
         self._steering = Steering(policy, self._telemetry, times, plugins, replayed)
-        self._planning = Planning(
-            planned_for(topology, self._devices), options, topology is not None
-        )
-
+        # What is as by default needs no check, which would import the passes; loading does not.
+        defaults = cast("Mapping[str, object]", Session.__init__.__kwdefaults__)
+        given = {n: value for n, value in options.items() if value is not defaults[n]}
+        target = planned_for(topology, self._devices)
+        self._planning = Planning(target, self._devices, given, topology is not None)
         self._store = store
         if store is not None and times is not None:
             weakref.finalize(self, _keep_times, store, times)
@@ -251,7 +249,11 @@ class Session:
     @property
     def _bounds(self) -> Mapping[str, Any]:
         """The options that say which kernels may be used at all."""
-        return {name: self._planning.options[name] for name in ("deterministic", "max_ulps")}
+        options = self._planning.options
+        return {
+            "deterministic": options.get("deterministic", False),
+            "max_ulps": options.get("max_ulps"),
+        }
 
     def calibrate(
         self, executable: Executable, *args: Any, state: Any = None, repeats: int = 5, **named: Any
@@ -341,13 +343,6 @@ def _recorded(replay: object) -> RecordedRoute:
     from fuel_runtime.picker.replay import RecordedRoute
 
     return RecordedRoute.of(replay)
-
-
-def _room_for_prepared(devices: Devices) -> int | None:
-    """Returns the bytes that prepared weights may take, by the memory of the devices present."""
-    from fuel_passes.forming.prepare_weights import room_in
-
-    return room_in([physical_bytes(), *(device.total_bytes() for device in devices.present)])
 
 
 def _opened(devices: object, emulate: Emulate, threads: object) -> Devices:

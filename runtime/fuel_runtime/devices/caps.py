@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.errors import ArgumentError, UnknownDevice
+from fuel_dialect.errors import ArgumentError, OutOfMemory, UnknownDevice
 from fuel_runtime.devices.present import Devices
+
+if TYPE_CHECKING:
+    from fuel_passes.memory.record import DeviceMemory
 
 Caps = Mapping[str, int | str] | None
 """The bytes that each device may give, by name: a number, or text such as `2GiB`."""
@@ -64,3 +69,18 @@ def _named(name: object) -> DeviceAttr | None:
         return DeviceAttr.of(name) if isinstance(name, str) else None
     except UnknownDevice:
         return None
+
+
+def check_planned(planned: Iterable[DeviceMemory], devices: Devices) -> None:
+    """
+    Raises `OutOfMemory` if more of the host is planned than the session may take.
+
+    Memory of the host is given by NumPy and the system, so the plan is the place to ask.
+    """
+    cap, host = devices.host.cap, devices.host.name.label
+    found = next((replace(each, capacity=cap) for each in planned if each.device == host), None)
+    if found is not None and not found.fits:
+        raise OutOfMemory(
+            f"a call takes more than the {cap:,} bytes that the session may "
+            f"take of {host} (memory=); {found}"
+        )
