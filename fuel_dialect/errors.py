@@ -137,6 +137,10 @@ class DecisionError(FuelError, ValueError):
     """A forced decision names a branch or an arm that the program does not have."""
 
 
+class TraceError(FuelError, RuntimeError):
+    """An executable cannot be traced, since somebody traces it already."""
+
+
 class ArmsDiffer(FuelError, ArithmeticError):
     """Two arms of a decision give different results for the same values."""
 

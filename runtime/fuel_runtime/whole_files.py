@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Writes a file under another name, then gives it its own: readers see all of it or none."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -21,7 +21,7 @@ from fuel_lowering.numpy.builder import Builder, Rows
 from fuel_lowering.numpy.emit import rule_of
 from fuel_lowering.numpy.phases import write_phases, write_rows
 from fuel_lowering.numpy.rows import RowBuilder, rows_of
-from fuel_lowering.numpy.run import NumpyRun
+from fuel_lowering.numpy.run import BEGAN, NumpyRun
 from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, needed
 from fuel_lowering.numpy.tiles import cut, iteration_rows, write_tiles
 from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
@@ -44,7 +44,7 @@ class _Run:
         self.run = run
         self.entry = entry
         self.writer = FunctionWriter(reuse, keeps_operands=not run.reused())
-        for name in (entry, f"{entry}_scratch"):
+        for name in (entry, f"{entry}_scratch", BEGAN):
             self.writer.names.fresh(name)
         self.values: dict[SSAValue, Ref] = {}
         self.reused = reused_buffers(run)
@@ -73,6 +73,7 @@ class _Run:
             self.kernels,
             writer.scratch_bytes,
             writer.slot_bytes,
+            tuple(writer.marks),
         )
 
     def _argument(self, argument: SSAValue) -> str:
@@ -106,6 +107,7 @@ class _Run:
         writer = self.writer
         self.kernels += 1
         writer.clock += 1
+        writer.mark()
         for line in textwrap.wrap(printable(_title(kernel)), 92):
             writer.line(f"# {line}")
         inner: dict[SSAValue, Ref] = {

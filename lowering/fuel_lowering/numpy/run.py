@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ from fuel_lowering.numpy.pool import Pool, quiet_context, shared_pool
 from fuel_lowering.runs.leaves import WeightUse
 
 Array = np.ndarray[Any, Any]
+Functions = tuple[Callable[..., tuple[Array, ...]], Callable[[], Any] | None]
+NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
+
+BEGAN = "kernel_began"
+"""The function that the text of a watched run calls."""
 
 CALL = """
 def {entry}({inputs}):
@@ -76,6 +82,8 @@ class NumpyRun:
     kernels: int
     scratch_bytes: int = 0
     slot_bytes: int = 0
+    marks: tuple[int, ...] = ()
+    """The lines of the source at which kernels begin, from 0, and the one after the last kernel."""
 
     @property
     def launch_count(self) -> int:
@@ -114,7 +122,23 @@ class NumpyRun:
         It may be called from several threads at once: each call has a context and a workspace of
         its own. It raises `OutOfMemory` that says what a call takes.
         """
-        function, new_workspace = self.functions(weights, shared_pool(threads))
+        return self._loaded(self.functions(weights, shared_pool(threads)), threads)
+
+    def watched(
+        self, weights: Mapping[str, Array], threads: int, began: Callable[[int], None]
+    ) -> Callable[..., tuple[Array, ...]]:
+        """Returns the function of the inputs; it calls `began` as `WatchedRun` says."""
+        lines = self.source.split("\n")
+        kernels = len(self.marks) - 1
+        for number, line in reversed(list(enumerate(self.marks))):
+            lines.insert(line, f"    {BEGAN}({number if number < kernels else -1})")
+        whole = replace(self, source="\n".join(lines))
+        functions = whole.functions(weights, shared_pool(threads), {BEGAN: began})
+        return self._loaded(functions, threads)
+
+    def _loaded(self, functions: Functions, threads: int) -> Callable[..., tuple[Array, ...]]:
+        """Returns the functions of a source as one, each call in surroundings of its own."""
+        function, new_workspace = functions
         names: dict[str, Any] = {
             "function": function,
             "new_workspace": new_workspace,
@@ -127,10 +151,10 @@ class NumpyRun:
         return names.pop(self.entry)
 
     def functions(
-        self, weights: Mapping[str, Array], pool: Pool
-    ) -> tuple[Callable[..., tuple[Array, ...]], Callable[[], Any] | None]:
+        self, weights: Mapping[str, Array], pool: Pool, more: Mapping[str, Any] = NOTHING_MORE
+    ) -> Functions:
         """Returns the functions that the source defines: `entry` and, or None, `entry_scratch`."""
-        names = self._namespace(weights, pool)
+        names = {**self._namespace(weights, pool), **more}
         exec(code_of(self.source, self._file), names)
         return names.pop(self.entry), names.pop(f"{self.entry}_scratch", None)
 

@@ -65,6 +65,8 @@ class FunctionWriter:
     scratch_bytes: int = 0
     slot_bytes: int = 0
     results: list[str] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+    """The lines of the source at which kernels begin, and that after the last, once it is whole."""
     constants: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     weights: dict[str, WeightUse] = field(default_factory=dict)
     dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)
@@ -78,6 +80,10 @@ class FunctionWriter:
     def line(self, text: str) -> None:
         """A line of the innermost open body."""
         self.sections[-1].append(text)
+
+    def mark(self) -> None:
+        """Notes that a kernel begins at the next line of the function."""
+        self.marks.append(len(self.sections[0]))
 
     def check(self, text: str) -> None:
         """A line that may raise; the error says if it does before an operand is written over."""
@@ -198,12 +204,17 @@ class FunctionWriter:
     def source(self, entry: str, arguments: list[str], results: list[str]) -> str:
         """The module: imports, constants, the workspace and the function."""
         call = self.sections[0]
+        self.mark()
+        own = len(call)
         workspace = self._workspace(entry, call) if self.needs_scratch else []
         if self.needs_scratch:
             arguments = [*arguments, "scratch"]
         function = [f"def {entry}({', '.join(arguments)}):"]
+        unpacked = len(function) + len(call) - own
         function += [INDENT + text for text in [*call, *wrapped("return ", results)]]
         parts = [self._header([*self.prelude, *workspace, *function]), workspace, function]
+        before = sum(len(part) + 2 for part in parts[:-1] if part)
+        self.marks = [before + unpacked + mark for mark in self.marks]
         return "\n\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
     def _header(self, lines: list[str]) -> list[str]:

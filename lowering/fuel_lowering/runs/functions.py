@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from fuel_lowering.runs.leaves import WeightUse
 
@@ -51,5 +51,24 @@ class HostRun(LoweredRun, Protocol):
 
         Several threads may call it at once. It brings whatever surroundings its code needs, and
         raises `OutOfMemory` where the host has too little memory.
+        """
+        ...
+
+
+@runtime_checkable
+class WatchedRun(Protocol):
+    """Says what a tracer asks of a run of the host that can say which of its kernels is at work."""
+
+    def watched(
+        self,
+        weights: Mapping[str, np.ndarray[Any, Any]],
+        threads: int,
+        began: Callable[[int], None],
+    ) -> Callable[..., tuple[np.ndarray[Any, Any], ...]]:
+        """
+        Returns a function like that of `load`, which tells what it does.
+
+        It calls `began` with the number of each kernel of the run when that begins, and with -1
+        when the last has ended, in the thread of the call.
         """
         ...

@@ -9,7 +9,7 @@ each launch. Views and leaves are free. All functions are pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, prod
 
@@ -245,15 +245,33 @@ def fused_ns(kernel: KernelOp, target: TargetDescription) -> int:
 
     Threads share the rows of a reduction, and the elements of other kernels.
     """
-    ops = [op for op in kernel.body.block.ops if op.results]
-    read = sum(_bytes_read(argument, target) for argument in kernel.body.block.args)
-    written = _moved(kernel.outputs, target)
-    operations = sum(_weight(op, target) * _iterated(op) for op in ops if _is_counted(op))
-    flops = sum(_flops(op, target) for op in ops if isinstance(op, MatmulOp))
+    ops = list(kernel.body.block.ops)
     elements = max((_iterated(op) for op in ops if _is_counted(op)), default=0)
     has_one_row = all(elements_of(r) == 1 for r in kernel.outputs)
     threads = 1 if has_one_row else threads_for(elements, target)
-    return duration(Work(read + written, operations, flops), target, threads)
+    return duration(least_work(kernel, target), target, threads)
+
+
+def least_work(kernel: KernelOp, target: TargetDescription) -> Work:
+    """Returns what a kernel has to do: move each byte that it shows once, and compute each op."""
+    read = sum(_bytes_read(argument, target) for argument in kernel.body.block.args)
+    computed = _computed(kernel.body.block.ops, target)
+    return replace(computed, bytes=read + _moved(kernel.outputs, target))
+
+
+def _computed(ops: Iterable[Operation], target: TargetDescription) -> Work:
+    """Returns the operations of ops; a scan does those of its body in each step."""
+    operations = flops = 0.0
+    for op in ops:
+        if _is_counted(op):
+            operations += _weight(op, target) * _iterated(op)
+        if isinstance(op, MatmulOp):
+            flops += _flops(op, target)
+        elif isinstance(op, ScanOp):
+            step = _computed(op.body.block.ops, target)
+            operations += op.steps * step.operations
+            flops += op.steps * step.flops
+    return Work(0, operations, flops)
 
 
 def _is_shown(value: SSAValue) -> bool:

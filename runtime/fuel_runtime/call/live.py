@@ -18,6 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from fuel_runtime.call.arm_checks import ArmChecks, Yields
+from fuel_runtime.call.observing import Observer, observed
 from fuel_runtime.call.report import Change, Fault
 from fuel_runtime.call.route import Call, Route
 from fuel_runtime.call.stream import Stream
@@ -125,17 +126,19 @@ class Live:
     def _unsettled(self, use: Use | None, *arguments: Any) -> tuple[Any, ...]:
         return self.stream(use, arguments)
 
-    def stream(self, use: Use | None, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def stream(
+        self, use: Use | None, arguments: tuple[Any, ...], observer: Observer | None = None
+    ) -> tuple[Any, ...]:
         """Make the decisions of a call as it comes to them, and settle the route of them."""
         epoch = self.telemetry.epoch
         self.telemetry.start()
         if self.checks is not None:
-            return self._again(self._resolved(), epoch, use, arguments)
+            return self._again(self._resolved(), epoch, use, arguments, observer)
         key = self.fingerprint()
         known = self.cache.find(key)
         if known is not None:
-            return self._again(known, epoch, use, arguments)
-        stream = Stream(self, use, arguments)
+            return self._again(known, epoch, use, arguments, observer)
+        stream = Stream(self, use, arguments, observer=observer)
         results = stream.run()
         if not stream.faults:
             written = stream.stretch.written
@@ -150,6 +153,7 @@ class Live:
         epoch: int,
         use: Use | None,
         arguments: tuple[Any, ...],
+        observer: Observer | None,
     ) -> tuple[Any, ...]:
         """Settle a route that was picked before in the same circumstances, and take it."""
         for path, pick in picks.items():
@@ -157,23 +161,31 @@ class Live:
         decided = {b: picks[d.path].arm for b, d in self.decisions.items() if d.path in picks}
         self._settle(self.stretch_of(decided).written, epoch)
         try:
-            return self.walk(use, *arguments)
+            return self.observed_walk(observer)(use, *arguments)
         except LEFT as error:
-            return self.leave(error, use, arguments)
+            return self.leave(error, use, arguments, observer)
 
     def leave(
-        self, error: BaseException, use: Use | None, arguments: tuple[Any, ...]
+        self,
+        error: BaseException,
+        use: Use | None,
+        arguments: tuple[Any, ...],
+        observer: Observer | None = None,
     ) -> tuple[Any, ...]:
         """Go on with a call whose settled walk has failed, from the values that still live."""
-        stream = Stream(self, use, arguments)
+        stream = Stream(self, use, arguments, observer=observer)
         stream.resume(error)
         return stream.run()
 
     def timed(
-        self, use: Use | None, arguments: tuple[Any, ...], exploring: bool = False
+        self,
+        use: Use | None,
+        arguments: tuple[Any, ...],
+        exploring: bool = False,
+        observer: Observer | None = None,
     ) -> tuple[Any, ...]:
         """Make a call whose arms are timed; one that explores may take an arm nobody measured."""
-        stream = Stream(self, use, arguments, is_timed=True, exploring=exploring)
+        stream = Stream(self, use, arguments, is_timed=True, exploring=exploring, observer=observer)
         results = stream.run()
         if exploring and stream.has_explored:
             self.explored += 1
@@ -283,12 +295,36 @@ class Live:
 
     def _settle(self, written: WrittenRoute, epoch: int) -> None:
         """Take the straight walk of a route until the epoch is another."""
-        walk = _kept(self._walks, written.key, lambda: self._compiled(written))
+        walk = self._steered(self._plain_walk(written), written)
         with self._lock:
             self.settled = written
-            walk = walk if self.steering.times is None else self._counted(walk)
-            self.walk = walk if self.checks is None else self._checked(self.checks, walk)
+            self.walk = walk
             self.epoch = epoch
+
+    def _plain_walk(self, written: WrittenRoute) -> Walk:
+        return _kept(self._walks, written.key, lambda: self._compiled(written))
+
+    def _steered(self, walk: Walk, written: WrittenRoute, observer: Observer | None = None) -> Walk:
+        """Returns the walk of a route with what a session wants besides: times and checks."""
+        walk = walk if self.steering.times is None else self._counted(walk, observer)
+        return walk if self.checks is None else self._checked(self.checks, walk, written)
+
+    def observed_walk(self, observer: Observer | None) -> Walk:
+        """Returns the walk of the settled route; an observer hears of its picks first."""
+        written = self.settled
+        if observer is None or written is None:
+            return self.walk
+        plain = observed(self._plain_walk(written), written.route, observer)
+
+        def told(use: Use | None, *arguments: Any) -> tuple[Any, ...]:
+            for branch, arm in written.route.decisions:
+                decision = self.decisions[branch]
+                pick = self.picks.get(decision.path)
+                if pick is not None and pick.arm == arm:
+                    observer.picked(decision, pick, is_settled=True)
+            return plain(use, *arguments)
+
+        return self._steered(told, written, observer)
 
     def _compiled(self, written: WrittenRoute) -> Walk:
         """Returns the generated walk of a route; its file is named after the route."""
@@ -302,12 +338,10 @@ class Live:
         """Returns the route whose walk is in a file of generated code."""
         return self._files.get(file)
 
-    def _checked(self, checks: ArmChecks, walk: Walk) -> Walk:
+    def _checked(self, checks: ArmChecks, walk: Walk, written: WrittenRoute) -> Walk:
         """Returns a walk before which all arms run on copies of the arguments and the state."""
         members = {member.argument for member in self.signature.members}
-        settled = self.settled
-        assert settled is not None
-        taken = dict(settled.route.decisions)
+        taken = dict(written.route.decisions)
 
         def checked(use: Use | None, *arguments: Any) -> tuple[Any, ...]:
             def run(forced: Choices, yields: Yields) -> None:
@@ -321,16 +355,16 @@ class Live:
 
         return checked
 
-    def _counted(self, walk: Walk) -> Walk:
+    def _counted(self, walk: Walk, observer: Observer | None) -> Walk:
         """Returns a walk of which every so many calls are timed."""
         explore = self.steering.policy.explore
 
         def counted(use: Use | None, *arguments: Any) -> tuple[Any, ...]:
             self.calls += 1
             if explore and self.explored + 1 <= explore * self.calls and self._has_unmeasured:
-                return self.timed(use, arguments, exploring=True)
+                return self.timed(use, arguments, exploring=True, observer=observer)
             if self.calls % MEASURE_EVERY == 0:
-                return self.timed(use, arguments)
+                return self.timed(use, arguments, observer=observer)
             return walk(use, *arguments)
 
         return counted

@@ -21,6 +21,7 @@ from fuel_runtime.call.walk_source import aliasing, owned
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp
     from fuel_runtime.call.arm_checks import Yields
+    from fuel_runtime.call.observing import Observer
     from fuel_runtime.call.state import Use
 
 
@@ -41,6 +42,7 @@ class Stream:
         exploring: bool = False,
         forced: Mapping[BranchOp, int] | None = None,
         yields: Yields | None = None,
+        observer: Observer | None = None,
     ):
         self.live = live
         self.use = use
@@ -56,6 +58,7 @@ class Stream:
         self._exploring = exploring
         self._forced = forced or {}
         self._yields = yields
+        self._observer = observer
         self._done: set[tuple[str, ...]] = set()
         self._at: Call | None = None
         self._fault = ""
@@ -95,6 +98,8 @@ class Stream:
             self._exploring, self.has_explored = False, True
         else:
             self.live.note(self.live.decisions[branch].path, pick)
+        if self._observer is not None:
+            self._observer.picked(self.live.decisions[branch], pick, is_settled=False)
         self.choices[branch] = pick.arm
 
     def _do(self, call: Call) -> None:
@@ -105,6 +110,8 @@ class Stream:
         if call.reuses and self.use is not None and self.live.signature.members:
             self.use.progress.writing += 1
         function = self.stretch.written.functions[call.function]
+        if self._observer is not None:
+            function = self._observer.function(call, function)
         inputs = [self.values[name] for name in call.inputs]
         for operand in call.reuses.values():
             self.values.pop(call.inputs[operand], None)
@@ -220,6 +227,8 @@ class Stream:
             reason = f"{type(error).__name__}: {error}"
             self.failed.setdefault(branch, {})[arm] = reason
             self.live.note_fault(path, arm, device, reason)
+            if self._observer is not None:
+                self._observer.left(path, arm, device, reason)
             self.faults += 1
             self._fault = f"{reason} (on {device})"
             if self._has_another(branch):

@@ -49,3 +49,15 @@ class Once:
             if self._kept is None:
                 self._kept = self._move(value)
             return self._kept
+
+    def through(self, watch: Callable[[Any], Callable[[Any], Any]]) -> Callable[[Any], Any]:
+        """Returns the same function, whose one move is made by what `watch` makes of it."""
+        move = watch(self._move)
+
+        def bring(value: Any) -> Any:
+            with self._lock:
+                if self._kept is None:
+                    self._kept = move(value)
+                return self._kept
+
+        return bring

@@ -110,6 +110,10 @@ CALL: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "print devices, which run is where, bytes moved, arms and why",
     },
+    "--trace": {
+        "metavar": "FILE.json",
+        "help": "write what the calls do, as a trace that ui.perfetto.dev opens",
+    },
 }
 """The flags that say what is called, with what, and what comes of it."""
 

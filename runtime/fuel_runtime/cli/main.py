@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -97,7 +98,8 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     if options.calibrate:
         timed = session.calibrate(executable, *arrays, state=state.get(STATE))
         notes = [*notes, f"calibrated: {timed} arms"]
-    results = map(np.asarray, _last_of(options.repeat, executable, arrays, state))
+    with nullcontext() if options.trace is None else executable.trace(options.trace):
+        results = map(np.asarray, _last_of(options.repeat, executable, arrays, state))
     named = dict(zip((port.name for port in signature.outputs), results, strict=True))
     if options.save is not None:
         executable.save(options.save, weights=True)

@@ -22,9 +22,13 @@ from fuel_runtime.compile.code import Code
 from fuel_runtime.compile.reporting import current_report
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from os import PathLike
 
     from xdsl.dialects.builtin import ModuleOp
+
+    from fuel_runtime.call.tracing import Recorder
+    from fuel_runtime.compile.tracing import Trace
 
 
 def walk_file(signature: Signature) -> str:
@@ -125,6 +129,26 @@ class Executable(abc.ABC):
     def memory(self) -> MemoryPlan:
         """Returns the memory that calls take on each device, known before any call."""
         return MemoryPlan(self._code.report.memory)
+
+    def trace(self, path: str | PathLike[str]) -> Trace:
+        """
+        Traces the calls of a block: `with exe.trace("t.json"): exe(x)`, then open it in Perfetto.
+
+        Of each call it has runs, kernels where their target can tell them apart, transfers with
+        their bytes, picks with their reasons, faults and the memory of devices; each device has a
+        lane for each thread. Every thread's calls of this executable are traced. Devices are waited
+        for after each run, so a traced call takes longer; its results have the same bits. The file
+        is written at the end of the block, also after an error, as a whole or not at all. Raises
+        `TraceError` for an executable that is being traced, and `OSError`.
+        """
+        from fuel_runtime.compile.tracing import Trace
+
+        return Trace(Path(path), self._observing, self._code, self.module)
+
+    def _observing(self, recorder: Recorder) -> AbstractContextManager[None]:
+        from fuel_runtime.compile.tracing import observing
+
+        return observing(type(self), self._code, self._live, recorder)
 
     def route(self) -> dict[str, Any]:
         """

@@ -8,7 +8,7 @@ import contextlib
 import os
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,6 +92,12 @@ class BufferDevice:
         """Returns the bytes of its memory, or those that it may give at most."""
         return least_known(self.driver.total_bytes(), self.cap)
 
+    def held_bytes(self) -> Mapping[str, int]:
+        """Returns the bytes of values and workspaces, and those that are kept for later ones."""
+        with self.lock:
+            idle = self.pool.idle_bytes
+            return {"in use": self.pool.taken - idle, "kept": idle}
+
     def limit(self, bytes: int) -> None:
         """Gives no more than so many bytes at once from now on."""
         with self.lock:
@@ -125,6 +131,11 @@ class BufferDevice:
         temporaries = ([b.bytes for b in run.buffers if b.role == "temporary"] for run in runs)
         workspace = shared_workspace(temporaries)
         return {run.entry: LoadedRun(self, run, loaded, shared, workspace) for run in runs}
+
+    def watched(
+        self, lowered: LoweredRun, weights: Mapping[str, Array], began: Callable[[int], None]
+    ) -> None:
+        """Returns None: the kernels of a recording are one to whoever replays it."""
 
     def compile_again(self, lowered: LoweredRun) -> None:
         """Has the kernels of a run compiled, so that `fuel_lowering.cache` comes to know them."""

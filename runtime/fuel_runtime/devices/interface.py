@@ -101,6 +101,10 @@ class Device(Protocol):
         """All its memory; None where that is unknown."""
         ...
 
+    def held_bytes(self) -> Mapping[str, int]:
+        """Returns the bytes that are held now, by what for: the counters of a trace."""
+        ...
+
     @property
     def cap(self) -> int | None:
         """The bound that was set on its memory; None where there is none."""
@@ -125,6 +129,16 @@ class Device(Protocol):
         Make the runs of one executable callable, by the names they define.
 
         A callable takes values that live on the device and gives a tuple of new ones.
+        """
+        ...
+
+    def watched(
+        self, lowered: LoweredRun, weights: Mapping[str, Array], began: Callable[[int], None]
+    ) -> Callable[..., Any] | None:
+        """
+        Returns a run that tells `began` which kernel begins, as `WatchedRun` says.
+
+        None where that is not known here.
         """
         ...
 

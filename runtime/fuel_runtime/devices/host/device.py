@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
 from fuel_dialect.plugins import named
+from fuel_lowering.runs.functions import WatchedRun
 from fuel_passes.memory.sizes import least_known
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.host.blas import with_threads
@@ -51,6 +52,12 @@ class Host:
         """Returns the bound that was set; None without one, as for what is free."""
         return self.cap
 
+    def held_bytes(self) -> Mapping[str, int]:
+        """Returns the memory of the process that is resident."""
+        import psutil
+
+        return {"resident": psutil.Process().memory_info().rss}
+
     def limit(self, bytes: int) -> None:
         """Sets a bound: programs that are planned to take more are refused when compiled."""
         self.cap = least_known(self.cap, bytes)
@@ -70,6 +77,14 @@ class Host:
         runs = cast("Sequence[HostRun]", lowered)
         threads = self._threads
         return {run.entry: with_threads(run.load(weights, threads), threads) for run in runs}
+
+    def watched(
+        self, lowered: LoweredRun, weights: Mapping[str, Array], began: Callable[[int], None]
+    ) -> Callable[..., Any] | None:
+        """Returns a run that says which of its kernels begins, if its target can have that."""
+        if not isinstance(lowered, WatchedRun):
+            return None
+        return with_threads(lowered.watched(weights, self._threads, began), self._threads)
 
     def receive(self, value: Any, bytes: int = 0) -> Array:
         """Returns an array of the host as it is, and brings one of another device."""

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Observes the calls of an executable, and writes traces of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Self
+
+from fuel_dialect.errors import TraceError
+from fuel_runtime.call.observing import observed, rebound
+from fuel_runtime.call.trace_events import Event, chrome
+from fuel_runtime.call.tracing import Recorder
+from fuel_runtime.call.watched_live import WatchedLive
+from fuel_runtime.compile.observed_runs import observed_runs
+from fuel_runtime.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from xdsl.dialects.builtin import ModuleOp
+
+    from fuel_runtime.call.live import Live
+    from fuel_runtime.compile.code import Code
+
+_TRACED: set[type] = set()
+_LOCK = threading.Lock()
+
+
+class Trace(AbstractContextManager["Trace"]):
+    """
+    Traces the calls of one executable that begin inside of the block, in every thread.
+
+    At the end of the block it writes the file, as a whole or not at all, also after an error.
+    Raises `TraceError` for an executable that is being traced already, and `OSError` for a file
+    that cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        observing: Callable[[Recorder], AbstractContextManager[None]],
+        code: Code,
+        module: ModuleOp,
+    ):
+        self._path = path
+        devices = code.parts.devices
+        self._devices = {d.name.label: d for d in (devices.host, *devices.present)}
+        self._recorder = Recorder(observed_runs(code, module), self._devices)
+        self._observed = observing(self._recorder)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events so far, in the order in which they ended."""
+        return tuple(self._recorder.events)
+
+    def __enter__(self) -> Self:
+        folder = self._path.absolute().parent
+        if not folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
+        self._observed.__enter__()
+        self._recorder.begin()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._observed.__exit__(None, None, None)
+        hardware = {label: device.identity for label, device in self._devices.items()}
+        content = chrome(self.events, {"fuel": version("fuel-compiler"), "devices": hardware})
+        write_whole(self._path, lambda file: file.write(content))
+
+
+@contextmanager
+def observing(kind: type, code: Code, live: Live | None, recorder: Recorder) -> Iterator[None]:
+    """
+    Lets a recorder hear of the calls of an executable that begin in the block.
+
+    `kind` is the class of that executable alone. Its method is changed for the time of the block:
+    a call that nobody observes runs what it runs ever. Raises `TraceError` where somebody observes
+    it already.
+    """
+    with _LOCK:
+        if kind in _TRACED:
+            raise TraceError(
+                f"{code.signature.entry} is being traced or profiled already; one at a time"
+            )
+        _TRACED.add(kind)
+    plain = kind.__call__
+    kind.__call__ = _observed_call(plain, code, live, recorder)
+    try:
+        yield
+    finally:
+        kind.__call__ = plain
+        _TRACED.discard(kind)
+        recorder.forget()
+
+
+def _observed_call(
+    plain: Callable[..., Any], code: Code, live: Live | None, recorder: Recorder
+) -> Callable[..., Any]:
+    """Returns the method of an executable with a recorder around it and inside of it."""
+    parts, entry = code.parts, code.signature.entry
+    settled = [] if live is not None else parts.route.decisions
+    if live is not None:
+        inner = rebound(plain, {"live": WatchedLive(live, recorder)})
+    else:
+        inner = observed(plain, parts.route, recorder)
+
+    @wraps(plain)
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        with recorder.call(entry):
+            for branch, _ in settled:
+                recorder.picked(parts.survey.decisions[branch], parts.choices[branch], True)
+            return inner(self, *args, **named)
+
+    return call
