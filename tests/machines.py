@@ -72,6 +72,13 @@ def machines(draw: Callable[..., Any], like: Topology | None = None) -> Topology
     if draw(st.integers(0, 4)) == 0:
         shared = DeviceAttr.of("cpu").label
         devices[-1] = Device(devices[-1].name, devices[-1].memory_bytes, shared)
+    largest, buffers = st.sampled_from([None, None, 60, 4096]), st.sampled_from([None, None, 8, 12])
+    devices = [
+        device
+        if device.name == "cpu"
+        else replace(device, largest_buffer_bytes=draw(largest), buffers=draw(buffers))
+        for device in devices
+    ]
     links: list[Link] = []
     for source, goal in permutations(names, 2):
         if "cpu" in (source, goal) or draw(st.booleans()):

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from fuel_dialect import dtypes, kinds
 from fuel_dialect.errors import PluginError
 from fuel_dialect.ops.base import FuelOp
-from fuel_dialect.targets.limits import BUFFERS, Limit, MostBuffers
+from fuel_dialect.targets.limits import BUFFERS, LargestBuffer, Limit, MostBuffers
 from fuel_dialect.targets.op_sets import OpSet, Precision, Unstable
 from fuel_dialect.traits import Exact, is_marked
 
@@ -101,6 +101,20 @@ class KernelSource:
     def bounds(self) -> tuple[Limit, ...]:
         """All bounds on what it makes."""
         return self.limits if self.buffers is None else (MostBuffers(self.buffers), *self.limits)
+
+    def within(self, largest_buffer_bytes: int | None, buffers: int | None) -> KernelSource:
+        """
+        Returns the source on a device with such bounds; None for what is typical of it.
+
+        A device that gives kernels more buffers than the source names gives it no more of them.
+        """
+        limits, least = self.limits, self.buffers
+        if largest_buffer_bytes is not None:
+            others = (each for each in limits if not isinstance(each, LargestBuffer))
+            limits = (LargestBuffer(largest_buffer_bytes, "what the device says"), *others)
+        if buffers is not None:
+            least = buffers if least is None else min(buffers, least)
+        return replace(self, limits=limits, buffers=least)
 
     @cached_property
     def element_types(self) -> frozenset[Attribute] | None:
@@ -239,6 +253,14 @@ class TargetDescription:
     def element_types(self) -> frozenset[Attribute]:
         """The xDSL types of `dtypes`."""
         return frozenset(dtypes.BY_NAME[name].type for name in self.dtypes)
+
+    def within(self, largest_buffer_bytes: int | None, buffers: int | None) -> TargetDescription:
+        """Returns the target on a device with such bounds; see `KernelSource.within`."""
+        return replace(
+            self,
+            sources=tuple(source.within(largest_buffer_bytes, buffers) for source in self.sources),
+            step_buffers=self.step_buffers if buffers is None else min(self.step_buffers, buffers),
+        )
 
     def at(self, rate: float) -> TargetDescription:
         """The target with a share of its rates."""

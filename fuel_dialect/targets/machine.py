@@ -32,6 +32,10 @@ class Device:
     """The name of its memory; its own name where none is given."""
     hardware: str = ""
     """The chip, its driver and its clock: the identity under which kernels are measured."""
+    largest_buffer_bytes: int | None = None
+    """The most bytes of a buffer that a kernel is given; None for what is typical of a target."""
+    buffers: int | None = None
+    """The most buffers that a launch is given; None for what is typical of a target."""
 
     def __post_init__(self) -> None:
         if not self.storage:
@@ -106,8 +110,18 @@ class Topology:
         known = self._adapted.get(target)
         if known is None or known[0] is not typical:
             rates = next((rates for rates in self.rates if rates.target == target), None)
-            known = self._adapted[target] = typical, rates.of(typical) if rates else typical
+            known = self._adapted[target] = (
+                typical,
+                self._bounded(target, rates.of(typical) if rates else typical),
+            )
         return known[1]
+
+    def _bounded(self, target: TargetAttr, description: TargetDescription) -> TargetDescription:
+        """A description whose sources keep to the bounds of the device."""
+        device = self.device(target.device.label)
+        if device is None or (device.largest_buffer_bytes, device.buffers) == (None, None):
+            return description
+        return description.within(device.largest_buffer_bytes, device.buffers)
 
     @cached_property
     def _adapted(self) -> dict[TargetAttr, tuple[TargetDescription, TargetDescription]]:

@@ -102,7 +102,7 @@ class OptimizePass(ModulePass):
             *((SimplifyAfter(RecognizePass()),) if self.plugins else ()),
             SimplifyAfter(PromoteDtypesPass(topology=topology, precision=self.precision)),
             SimplifyAfter(DecomposePass(topology=topology)),
-            FormKernelsPass(),
+            FormKernelsPass(topology=topology),
             PinKernelsPass(),
             PrepareWeightsPass(self.prepare_bytes, topology),
             ForkVariantsPass(**asked),

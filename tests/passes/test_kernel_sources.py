@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -166,6 +167,25 @@ def test_a_buffer_that_is_too_large_for_a_shader_is_refused_with_the_reason():
         formed(f"%0 = fuel.exp %x : {half}\nfunc.return %0 : {half}", half), "cpu+vulkan"
     )
     assert shaders.refusal is None, "just as large as is allowed"
+
+
+def test_the_buffers_of_a_device_are_as_large_as_it_says():
+    big = "tensor<8192x8192xf32>"
+    module = formed(f"%0 = fuel.exp %x : {big}\nfunc.return %0 : {big}", big)
+    (kernel,) = kernels(module)
+    preset = PRESETS["cpu+vulkan"]
+    host, card = preset.devices
+
+    def refusal(bytes: int) -> str | None:
+        own = replace(preset, devices=(host, replace(card, largest_buffer_bytes=bytes)))
+        (*_, shaders) = candidates_for(own).of(kernel)
+        return shaders.refusal
+
+    assert refusal(2**28) is None
+    assert refusal(2**28 - 1) == (
+        "largest-buffer: a value of 268,435,456 bytes; 268,435,455 are allowed "
+        "(what the device says)"
+    )
 
 
 SCAN = """

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,12 @@ from fuel_dialect.targets.limits import (
     MostElements,
     buffers_of,
 )
+from fuel_dialect.targets.presets import PRESETS
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.kompute.lower import lower_run
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
+from fuel_passes.planning.topology import STAMP, attribute_of
 
 SHAPE = (2, 3)
 
@@ -129,6 +132,56 @@ def test_what_is_pinned_to_a_device_with_few_buffers_is_split(
     assert all(buffers_of(op) <= BUFFERS for op in kernels)
     for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def with_few_buffers(module: ModuleOp, buffers: int) -> ModuleOp:
+    """The module with the topology `cpu+vulkan`, whose device gives kernels so many buffers."""
+    preset = PRESETS["cpu+vulkan"]
+    host, card = preset.devices
+    own = replace(preset, devices=(host, replace(card, buffers=buffers)))
+    module.attributes[STAMP] = attribute_of(own)
+    return module
+
+
+@given(st.sampled_from(PROGRAMS), st.integers(1, 40), st.sampled_from([5, 8, 16, 31]))
+def test_kernels_are_formed_for_the_buffers_that_the_device_gives(
+    program: Callable[[int], ModuleOp], count: int, buffers: int
+) -> None:
+    module = program(count)
+    expected = evaluate(module.clone(), *arrays_of(module))
+    names = {op.name for op in module.walk() if op.name.startswith("fuel.")}
+    place = tuple(
+        f"{name}=vulkan:0" for name in sorted(names - {"fuel.const", "fuel.broadcast_to"})
+    )
+    OptimizePass(place=place).apply(make_context(), with_few_buffers(module, buffers))
+    module.verify()
+    shaders = [
+        op
+        for run in module.walk()
+        if isinstance(run, RunOp) and run.target.backend.data == "kompute"
+        for op in run.walk()
+        if isinstance(op, KernelOp)
+    ]
+    assert shaders or (program, count) == (joined, 1), "one operand of concat is the result"
+    assert max(map(buffers_of, shaders), default=0) <= buffers
+    for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("buffers", [8, 12, 20])
+def test_the_steps_of_scans_keep_to_the_buffers_of_the_device(buffers: int) -> None:
+    module = stepped(9)
+    expected = evaluate(module.clone(), *arrays_of(module))
+    OptimizePass(place=("fuel.scan=vulkan:0",)).apply(
+        make_context(), with_few_buffers(module, buffers)
+    )
+    runs = [op for op in module.walk() if isinstance(op, RunOp)]
+    shaders = [run for run in runs if run.target.backend.data == "kompute"]
+    assert shaders
+    launched = [kernel for run in shaders for kernel in lower_run(run, "main").kernels]
+    assert max(len(kernel.parameters) for kernel in launched) <= buffers
+    for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 def test_what_is_not_pinned_goes_where_a_kernel_may_have_all_its_buffers() -> None:

@@ -11,10 +11,19 @@ import numpy as np
 import pytest
 
 from fake_devices import REGISTRY, fake
-from fuel_dialect.errors import ArgumentError, DeviceUnavailable, FuelError, UnknownDevice
+from fuel_dialect.attributes import DeviceAttr
+from fuel_dialect.errors import (
+    ArgumentError,
+    DeviceUnavailable,
+    FuelError,
+    NoBackendForOp,
+    UnknownDevice,
+)
+from fuel_dialect.targets.presets import PRESETS
 from fuel_runtime import Session
 from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.described_topology import topology_for
+from fuel_runtime.devices.interface import Limits
 from fuel_runtime.devices.opening import open_devices
 
 
@@ -115,6 +124,30 @@ def test_what_a_plan_is_made_for() -> None:
     ]
     assert [device.memory_bytes for device in topology.devices] == [None, None, 4096]
     assert topology.rates == ()
+
+
+def test_a_plan_is_made_for_the_buffers_that_a_device_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert topology_for(fake("cpu,vulkan:0")) is PRESETS["cpu+vulkan"]
+    devices = fake("cpu,vulkan:0")
+    driver = devices.at(DeviceAttr.of("vulkan:0")).driver  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setattr(driver, "limits", Limits(largest_buffer_bytes=4096, buffers=5))
+    host, card = topology_for(devices).devices
+    assert (host.largest_buffer_bytes, host.buffers) == (None, None)
+    assert (card.largest_buffer_bytes, card.buffers) == (4096, 5)
+    for elements, is_refused in ((1024, False), (1025, True)):
+        text = f"""func.func @main(%x: tensor<{elements}xf32>) -> tensor<{elements}xf32> {{
+          %y = fuel.neg %x : tensor<{elements}xf32>
+          func.return %y : tensor<{elements}xf32>
+        }}"""
+        if is_refused:
+            with pytest.raises(NoBackendForOp, match="largest-buffer: a value of 4,100 bytes"):
+                Session(devices).compile(text, place={"neg": "vulkan:0"})
+        else:
+            executable = Session(devices).compile(text, place={"neg": "vulkan:0"})
+            x = np.arange(elements, dtype=np.float32)
+            np.testing.assert_array_equal(executable(x)[0], -x)
 
 
 def test_a_card_that_is_known_has_its_rates(monkeypatch: pytest.MonkeyPatch) -> None:

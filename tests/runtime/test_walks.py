@@ -22,11 +22,13 @@ from fuel_dialect.errors import (
     DeviceUnavailable,
     IndexOutOfRange,
     LoweringError,
+    NoBackendForOp,
     OutOfMemory,
 )
 from fuel_runtime import Executable, Session
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.buffer_device import BufferDevice
+from fuel_runtime.devices.described_topology import topology_for
 from fuel_runtime.devices.present import Devices
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -455,9 +457,12 @@ def test_buffers_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     from fuel_runtime.devices.interface import Limits
 
     devices = fake("cpu,cuda:0")
+    told = topology_for(devices)
     monkeypatch.setattr(driver_of(devices, "cuda:0"), "limits", Limits(largest_buffer_bytes=15))
-    with pytest.raises(LoweringError, match=r"run0: input 0 is 4 elements of f32, 16 bytes; a ker"):
+    with pytest.raises(NoBackendForOp, match="largest-buffer: a value of 16 bytes; 15 are allowed"):
         Session(devices).compile(STEP)
+    with pytest.raises(LoweringError, match=r"run0: input 0 is 4 elements of f32, 16 bytes; a ker"):
+        Session(devices, topology=told).compile(STEP)
 
 
 def test_threads_at_once() -> None:

@@ -9,7 +9,6 @@ from xdsl.ir import Block, SSAValue
 
 from fuel_dialect.errors import LoweringError
 from fuel_dialect.ops.control import KernelOp, RunOp
-from fuel_dialect.targets.registry import description_of
 from fuel_dialect.traits import Leaf
 from fuel_lowering.kernels.map import in_place_form
 from fuel_lowering.kernels.scan import scan_of
@@ -19,6 +18,7 @@ from fuel_lowering.runs.launches import DeviceRun
 from fuel_lowering.runs.reuse import reused_buffers
 from fuel_lowering.runs.steps import Steps
 from fuel_passes.legalize.legalize_kernels import legal_run
+from fuel_passes.planning.topology import as_planned
 
 
 def lower_run(run: RunOp, entry: str, emitter: Emitter) -> DeviceRun:
@@ -28,7 +28,7 @@ def lower_run(run: RunOp, entry: str, emitter: Emitter) -> DeviceRun:
     The run stays as it is, since it can be planned again: its kernels are legalized, as the
     description of the emitter's target asks, on a copy.
     """
-    legal = legal_run(run, description_of(emitter.target))
+    legal = legal_run(run, as_planned(run, emitter.target))
     return _Lowering(legal, entry, emitter).lower()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from xdsl.context import Context
@@ -19,6 +20,8 @@ from fuel_dialect.kinds import MOVEMENT, POINTWISE, REDUCTION, KernelKind, kind_
 from fuel_dialect.layout import Layout
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.targets.limits import BUFFERS
+from fuel_dialect.targets.machine import Topology
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import (
     AlongAxesOp,
@@ -31,6 +34,7 @@ from fuel_dialect.traits import (
 from fuel_passes.finishing.order import depth_first, reorder
 from fuel_passes.forming.groups import Caps, Group, has_rows, keeps_order, repeats_along_row
 from fuel_passes.forming.outline import Outliner, erase_dead, is_splat
+from fuel_passes.planning.topology import resolve, target_description
 from fuel_passes.walk import plan_blocks
 
 CAPS = Caps()
@@ -55,20 +59,29 @@ class FormKernelsPass(ModulePass):
     a kernel. Kernels that are there already stay.
 
     Options: `max-ops=N` and `max-operands=N`, the most ops in a fused kernel, and the most values
-    that its ops read (default 64 and 32).
+    that its ops read (default 64 and 32). `topology=NAME`: see `fuel-plan`; a kernel has no more
+    buffers than each of its targets gives one.
     """
 
     name = "fuel-form-kernels"
 
     max_ops: int = CAPS.ops
     max_operands: int = CAPS.operands
+    topology: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for option, value in (("max-ops", self.max_ops), ("max-operands", self.max_operands)):
             if value < 1:
                 raise FuelPassError(f"fuel-form-kernels: {option} must be >= 1, got {value}")
+        caps = Caps(self.max_ops, self.max_operands, most_buffers(resolve(op, self.topology)))
         for block in plan_blocks(op):
-            form_kernels(block, Caps(self.max_ops, self.max_operands))
+            form_kernels(block, caps)
+
+
+def most_buffers(topology: Topology) -> int:
+    """Returns how many buffers a kernel may have, so that every target of a machine can make it."""
+    sources = chain.from_iterable(target_description(topology, t).sources for t in topology.targets)
+    return min((s.buffers for s in sources if s.buffers is not None), default=BUFFERS)
 
 
 def form_kernels(block: Block, caps: Caps = CAPS) -> None:

@@ -22,11 +22,11 @@ from fuel_dialect.ops.linear_algebra import MatmulOp
 from fuel_dialect.ops.scan import ScanOp
 from fuel_dialect.ops.shape import BroadcastToOp, TransposeOp
 from fuel_dialect.targets.description import TargetDescription
-from fuel_dialect.targets.registry import description_of
 from fuel_dialect.tensors import tensor, tensor_type
 from fuel_dialect.traits import AlongAxesOp, DecomposableOp, Leaf, RowWise
 from fuel_passes.forming.form_kernels import form_kernels
 from fuel_passes.forming.groups import Caps
+from fuel_passes.planning.topology import as_planned
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LegalizeKernelsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for run in list(op.walk()):
             if isinstance(run, RunOp):
-                legalize(run.body.block, description_of(run.target.backend.data))
+                legalize(run.body.block, as_planned(run, run.target.backend.data))
 
 
 def legal_run(run: RunOp, target: TargetDescription | None) -> RunOp:

@@ -15,37 +15,16 @@ from math import ceil
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp, NoneAttr, StringAttr
+from xdsl.ir import Operation
 
 from fuel_dialect.attributes import HOST, MAX_PRICE, TargetAttr, TopologyAttr
 from fuel_dialect.errors import FuelPassError, TopologyChanged
+from fuel_dialect.ops.control import RunOp
 from fuel_dialect.targets.description import ByDtype, TargetDescription
-from fuel_dialect.targets.machine import Device, Link, Rates, Topology, assumed
+from fuel_dialect.targets.machine import Device, Link, Topology, assumed
 from fuel_dialect.targets.presets import PRESETS
 from fuel_dialect.targets.registry import backends, description_of, serving
 from fuel_passes.planning import topology_json
-
-__all__ = [
-    "DEFAULT",
-    "Device",
-    "Link",
-    "PLAN",
-    "PRESETS",
-    "Rates",
-    "STAMP",
-    "Topology",
-    "attribute_of",
-    "check_plan",
-    "generation",
-    "link_between",
-    "path",
-    "preset",
-    "resolve",
-    "stamp_plan",
-    "target_description",
-    "topology_of",
-    "transfer_ns",
-    "validated",
-]
 
 STAMP = "fuel.topology"
 """The attribute of a module that holds its topology."""
@@ -204,6 +183,21 @@ def target_description(topology: Topology, target: TargetAttr) -> TargetDescript
             f"no backend {target.backend.data!r} is described; there are {', '.join(backends())}"
         )
     return topology.adapt(target, typical)
+
+
+def as_planned(run: RunOp, backend: str) -> TargetDescription | None:
+    """
+    Returns the description of a backend on the device of a run, with the bounds of that device.
+
+    The machine is the one that the module of the run states. None if nothing describes the backend.
+    """
+    typical = description_of(backend)
+    top: Operation = run
+    while (parent := top.parent_op()) is not None:
+        top = parent
+    if typical is None or not isinstance(top, ModuleOp):
+        return typical
+    return resolve(top).adapt(run.target, typical)
 
 
 def path(topology: Topology, source: str, target: str) -> tuple[str, ...]:

@@ -39,6 +39,14 @@ class DeviceFields(Struct, frozen=True, forbid_unknown_fields=True):
     memory_bytes: Annotated[FromOne, Meta(description="left out if unknown")] | UnsetType = UNSET
     storage: Annotated[Name, Meta(description="whose memory it shares; its own name")] = ""
     hardware: Annotated[Name, Meta(description="its identity in measurements")] = ""
+    largest_buffer_bytes: (
+        Annotated[FromOne, Meta(description="of what a kernel is given; left out if typical")]
+        | UnsetType
+    ) = UNSET
+    buffers: (
+        Annotated[FromOne, Meta(description="most buffers of a launch; left out if typical")]
+        | UnsetType
+    ) = UNSET
 
 
 class LinkFields(Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,6 +109,8 @@ def from_json(loaded: object, where: str) -> Topology:
             _known(device.memory_bytes),
             device.storage,
             device.hardware,
+            _known(device.largest_buffer_bytes),
+            _known(device.buffers),
         )
         for index, device in enumerate(given.devices)
     )

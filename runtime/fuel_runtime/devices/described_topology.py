@@ -35,16 +35,28 @@ def topology_for(devices: Devices) -> Topology:
     targets = devices.targets
     for name in FITTING:
         if PRESETS[name].targets == targets:
-            return PRESETS[name]
+            return _described(PRESETS[name], devices)
     labels = [name for device in devices.present for name in _labels(device)]
     assumed = machine.assumed("+".join(labels), targets)
     memory = {d.name.label: d.total_bytes() for d in devices.present}
-    described = tuple(
+    sized = tuple(
         replace(device, memory_bytes=memory.get(device.name)) for device in assumed.devices
     )
     rates = tuple(rate for device in devices.present for rate in _rates(device))
     links = (*assumed.links, *_between(devices))
-    return replace(assumed, devices=described, rates=rates, links=links)
+    return _described(replace(assumed, devices=sized, rates=rates, links=links), devices)
+
+
+def _described(topology: Topology, devices: Devices) -> Topology:
+    """Returns a topology whose devices have the bounds on buffers that they themselves state."""
+    limits = {device.name.label: device.limits for device in devices.present}
+    described = tuple(
+        replace(each, largest_buffer_bytes=own.largest_buffer_bytes, buffers=own.buffers)
+        if (own := limits.get(each.name)) is not None
+        else each
+        for each in topology.devices
+    )
+    return topology if described == topology.devices else replace(topology, devices=described)
 
 
 def bounded(topology: Topology, devices: Devices) -> Topology:

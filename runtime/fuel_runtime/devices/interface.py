@@ -32,6 +32,8 @@ class Limits:
 
     largest_buffer_bytes: int | None = None
     """The largest buffer that a kernel can be given; None for any."""
+    buffers: int | None = None
+    """The most buffers that a kernel can be given; None for any number."""
     on_host_cores: bool = False
     """True if its kernels run on the cores of the host: "auto" leaves such a device out."""
 

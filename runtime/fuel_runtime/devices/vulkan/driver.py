@@ -143,7 +143,7 @@ class VulkanDriver(Driver):
         self._recordings: WeakValueDictionary[int, Recording] = WeakValueDictionary()
         self._algorithms: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
         self._most = min(facts.storage_range, LARGEST_TENSOR)
-        self.limits = Limits(self._most, facts.on_host_cores)
+        self.limits = Limits(self._most, facts.storage_buffers, facts.on_host_cores)
 
     @property
     def identity(self) -> str:
