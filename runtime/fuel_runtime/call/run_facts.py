@@ -43,3 +43,8 @@ class RunFacts:
     def bytes(self) -> int:
         """The bytes that its kernels read and write."""
         return sum(kernel.bytes for kernel in self.kernels)
+
+    @property
+    def floor_ns(self) -> int:
+        """The least time that its kernels take, one after the other."""
+        return sum(kernel.floor_ns for kernel in self.kernels)

@@ -38,10 +38,16 @@ class Recorder:
     A device is waited for after each of its runs and transfers, so that the times are theirs.
     """
 
-    def __init__(self, runs: Mapping[str, RunFacts], devices: Mapping[str, Device]):
+    def __init__(
+        self,
+        runs: Mapping[str, RunFacts],
+        devices: Mapping[str, Device],
+        counts_memory: bool = True,
+    ):
         self.events: list[Event] = []
         self._runs = runs
         self._devices = devices
+        self._counts_memory = counts_memory
         self._known: dict[int, tuple[Function, Function]] = {}
         self._lock = threading.Lock()
         self._lanes = count(1)
@@ -147,6 +153,7 @@ class Recorder:
             "target": facts.target,
             "kernels": [kernel.label for kernel in facts.kernels],
             "bytes": facts.bytes,
+            "floor_ns": facts.floor_ns,
         }
 
         def run(*values: Any) -> Any:
@@ -177,7 +184,15 @@ class Recorder:
         for (number, begin), (_, until) in pairwise(moments):
             if number >= 0:
                 kernel = facts.kernels[number]
-                about = {"kind": kernel.kind, "types": kernel.types, "bytes": kernel.bytes}
+                about = {
+                    "run": facts.name,
+                    "number": number,
+                    "target": facts.target,
+                    "kind": kernel.kind,
+                    "types": kernel.types,
+                    "bytes": kernel.bytes,
+                    "floor_ns": kernel.floor_ns,
+                }
                 failed = error if until == end else None
                 self._ended("kernel", kernel.label, label, begin, about, failed, until)
         self._ended("run", facts.name, label, start, details, error, end)
@@ -200,6 +215,8 @@ class Recorder:
         self.events.append(Span(kind, name, device, self._lane, start, until, details, said))
 
     def _count(self, device: Device) -> None:
+        if not self._counts_memory:
+            return
         self.events.append(Count(device.name.label, self._now(), device.held_bytes()))
 
     def _now(self) -> int:

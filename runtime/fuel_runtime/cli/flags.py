@@ -110,6 +110,11 @@ CALL: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "print devices, which run is where, bytes moved, arms and why",
     },
+    "--profile": {
+        "action": "store_true",
+        "help": "print where the time goes, by kernel: that of --repeat calls more, after one to "
+        "warm up",
+    },
     "--trace": {
         "metavar": "FILE.json",
         "help": "write what the calls do, as a trace that ui.perfetto.dev opens",

@@ -109,7 +109,9 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         route = json.dumps(executable.route(), indent=2) + "\n"
         Path(options.record).write_text(route, encoding="utf-8")
     report = [*str(executable.report()).splitlines(), ""] if options.report else []
-    return chain(notes, state_lines(signature, options.repeat), report, result_lines(named))
+    profile = _profiled(executable, arrays, state, options) if options.profile else []
+    lines = [*report, *profile]
+    return chain(notes, state_lines(signature, options.repeat), lines, result_lines(named))
 
 
 Prepared = tuple["Executable", tuple[Value, ...], Sequence[str]]
@@ -149,6 +151,17 @@ def _last_of(
     for _ in range(calls - 1):
         executable(*arrays, **state)
     return executable(*arrays, **state)
+
+
+def _profiled(
+    executable: Executable,
+    arrays: Sequence[Value],
+    state: Mapping[str, State],
+    options: argparse.Namespace,
+) -> list[str]:
+    """Returns the lines of a profile, and an empty one."""
+    profile = executable.profile(*arrays, repeats=options.repeat, **state)
+    return [*str(profile).splitlines(), ""]
 
 
 if __name__ == "__main__":

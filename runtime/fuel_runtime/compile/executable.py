@@ -16,7 +16,7 @@ from fuel_runtime.call.live import Live
 from fuel_runtime.call.report import (
     Report,
 )
-from fuel_runtime.call.signature import Signature
+from fuel_runtime.call.signature import STATE, Signature
 from fuel_runtime.call.state import State, StateType, Use
 from fuel_runtime.compile.code import Code
 from fuel_runtime.compile.reporting import current_report
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from fuel_runtime.call.profile import Profile
     from fuel_runtime.call.tracing import Recorder
     from fuel_runtime.compile.tracing import Trace
 
@@ -144,6 +145,27 @@ class Executable(abc.ABC):
         from fuel_runtime.compile.tracing import Trace
 
         return Trace(Path(path), self._observing, self._code, self.module)
+
+    def profile(self, *args: Any, repeats: int = 10, **named: Any) -> Profile:
+        """
+        Returns where the time of calls goes: kernel by kernel, with bytes and the least time.
+
+        It makes a call to warm up and `repeats` that are timed, on these arguments and a copy of
+        the state, which stays as it is. Devices are waited for after each run, as in a trace.
+        Printed it is a table. Raises what a call raises, and `TraceError`.
+        """
+        from fuel_runtime.compile.profiling import profile
+
+        if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"profile: repeats is how many calls are timed, not {repeats!r}")
+        if self._code.signature.members:
+            given = named.pop(STATE, None)
+            named[STATE] = given.copy() if isinstance(given, State) else given or self.new_state()
+
+        def call() -> None:
+            self(*args, **named)
+
+        return profile(call, repeats, self._observing, self._code, self.module)
 
     def _observing(self, recorder: Recorder) -> AbstractContextManager[None]:
         from fuel_runtime.compile.tracing import observing

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from fuel_runtime.call.live import Live
     from fuel_runtime.compile.code import Code
 
+Observing = Callable[[Recorder], AbstractContextManager[None]]
+"""Lets a recorder hear of the calls in a block."""
+
 _TRACED: set[type] = set()
 _LOCK = threading.Lock()
 
@@ -44,14 +47,13 @@ class Trace(AbstractContextManager["Trace"]):
     def __init__(
         self,
         path: Path,
-        observing: Callable[[Recorder], AbstractContextManager[None]],
+        observing: Observing,
         code: Code,
         module: ModuleOp,
     ):
         self._path = path
-        devices = code.parts.devices
-        self._devices = {d.name.label: d for d in (devices.host, *devices.present)}
-        self._recorder = Recorder(observed_runs(code, module), self._devices)
+        self._devices = code.parts.devices
+        self._recorder = recorder_of(code, module)
         self._observed = observing(self._recorder)
 
     @property
@@ -69,9 +71,17 @@ class Trace(AbstractContextManager["Trace"]):
 
     def __exit__(self, *error: object) -> None:
         self._observed.__exit__(None, None, None)
-        hardware = {label: device.identity for label, device in self._devices.items()}
+        devices = (self._devices.host, *self._devices.present)
+        hardware = {device.name.label: device.identity for device in devices}
         content = chrome(self.events, {"fuel": version("fuel-compiler"), "devices": hardware})
         write_whole(self._path, lambda file: file.write(content))
+
+
+def recorder_of(code: Code, module: ModuleOp, counts_memory: bool = True) -> Recorder:
+    """Returns a recorder for the calls of an executable."""
+    devices = code.parts.devices
+    labels = {device.name.label: device for device in (devices.host, *devices.present)}
+    return Recorder(observed_runs(code, module), labels, counts_memory)
 
 
 @contextmanager
