@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from fuel_dialect.attributes import NAME
 from fuel_dialect.errors import ProgramError
+from fuel_dialect.progress import steps
 from fuel_dialect.tensors import tensor_type
 
 T = TypeVar("T")
@@ -102,7 +103,8 @@ def bind_prepared(
     _check_no_circle(function)
     results: dict[FuncOp, Sequence[T]] = {}
     made: dict[str, T] = {}
-    for key, (source, index) in prepared_keys(function).items():
+    keys = prepared_keys(function).items()
+    for key, (source, index) in steps("prepare weights", keys, len(keys), lambda each: each[0]):
         if ready is not None and key in ready:
             made[key] = ready[key]
             continue

@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from fuel_dialect.progress import steps
 from fuel_passes.finishing.form_runs import FormRunsPass, Granularity
 from fuel_passes.finishing.insert_contiguous import InsertContiguousPass
 from fuel_passes.finishing.insert_copies import InsertCopiesPass
@@ -133,5 +134,6 @@ class OptimizePass(ModulePass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         """Applies the passes to a module of the caller's own: an error leaves it half changed."""
         with paused_collector():
-            for inner in self.passes():
+            passes = self.passes()
+            for inner in steps("optimise", passes, len(passes), lambda each: each.name):
                 inner.apply(ctx, op)

@@ -16,6 +16,7 @@ import numpy as np
 
 from fuel_dialect import dtypes
 from fuel_dialect.errors import ArgumentError, ArrayFileError, WeightError
+from fuel_dialect.progress import steps
 from fuel_runtime.call.binding import as_array
 from fuel_runtime.call.host_memory import wanting
 from fuel_runtime.call.signature import Array, Port, describe
@@ -94,7 +95,7 @@ def bind_weights(
     """
     bound: dict[str, Array] = {}
     faults: list[str] = []
-    for key, ports in needed.items():
+    for key, ports in steps("load weights", needed.items(), len(needed), lambda each: each[0]):
         if len(ports) > 1:
             types = " and as ".join(describe(port.dtype.name, port.shape) for port in ports)
             faults.append(f"{key!r}: the program reads it as {types}; a weight has one type")

@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from fuel_dialect.errors import LoweringError
+from fuel_dialect.progress import steps
 from fuel_lowering import cache
 from fuel_lowering.cores import usable_cores
 from fuel_lowering.kompute import glslang
@@ -66,7 +67,7 @@ def compile_all(kernels: Sequence[DeviceKernel]) -> None:
     Raises `LoweringError` for the first that does not compile.
     """
     with ThreadPoolExecutor(max(1, min(len(kernels), usable_cores()))) as pool:
-        for _ in pool.map(compile_kernel, kernels):
+        for _ in steps("compile kernels", pool.map(compile_kernel, kernels), len(kernels)):
             pass
 
 

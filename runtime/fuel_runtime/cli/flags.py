@@ -110,6 +110,11 @@ CALL: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "print devices, which run is where, bytes moved, arms and why",
     },
+    "--quiet": {
+        "dest": "progress",
+        "action": "store_false",
+        "help": "do not show how far compiling has come; only a terminal is shown that",
+    },
     "--profile": {
         "action": "store_true",
         "help": "print where the time goes, by kernel: that of --repeat calls more, after one to "

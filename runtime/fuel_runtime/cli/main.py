@@ -37,6 +37,7 @@ from fuel_runtime.cli.printing import (
     state_lines,
     tell,
 )
+from fuel_runtime.cli.progress_line import shown
 from fuel_runtime.compile.functions import find_function
 from fuel_runtime.compile.session import Session
 
@@ -89,9 +90,10 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     """Does what the options say, and returns the lines to print; nothing is printed before that."""
     check(options)
     compiling = compile_options(options)
-    session = Session(options.devices, **session_options(options))
     prepare = _loaded if is_saved(options.file) else _compiled
-    executable, arrays, notes = prepare(session, options, compiling)
+    with shown(options.progress) as progress:
+        session = Session(options.devices, progress=progress, **session_options(options))
+        executable, arrays, notes = prepare(session, options, compiling)
     signature = executable.signature
     note_unreached(executable.report(), forced(options.force))
     state = {STATE: executable.new_state()} if signature.members else {}

@@ -12,6 +12,7 @@ from fuel_dialect.errors import DecisionError, DeviceUnavailable
 from fuel_dialect.ops.control import BranchOp
 from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.prepared import constant_keys, prepared_keys
+from fuel_dialect.progress import steps
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.runs.functions import LoweredRun
 from fuel_lowering.runs.leaves import WeightUse
@@ -108,9 +109,8 @@ def _lowered_parts(
     except DecisionError as error:
         raise DecisionError(f"{error}{_not_steered(function)}") from None
     owners = {name: devices.serving(run.target) for run, name in found.runs.items()}
-    lowered = {
-        name: known.get(name) or owners[name].lower(run, name) for run, name in found.runs.items()
-    }
+    runs = steps("lower", found.runs.items(), len(found.runs), lambda each: each[1])
+    lowered = {name: known.get(name) or owners[name].lower(run, name) for run, name in runs}
     memory = memory_plan(function, found, lowered, devices)
     lowered = {
         name: with_result_bytes(run, lowered[name], memory) for run, name in found.runs.items()

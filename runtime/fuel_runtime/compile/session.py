@@ -23,6 +23,7 @@ from fuel_dialect.errors import (
     UnknownDevice,
     WeightError,
 )
+from fuel_dialect.progress import Listener, listening
 from fuel_lowering.cores import usable_cores
 from fuel_runtime.call.live import Steering
 from fuel_runtime.call.signature import Signature
@@ -91,6 +92,10 @@ class Session:
     every arm on the same values first and raises `ArmsDiffer` for one that gives something else:
     by more than a relative difference, or for True by more than the usual one of the element type.
 
+    `progress` is called with a `fuel_dialect.progress.Progress` as compiling and loading go on: the
+    stage, how many of its passes, runs, weights or kernels are done, and which is at work. It is
+    called in the thread that compiles, and may use no device of the session.
+
     Raises `UnknownDevice`, `DeviceUnavailable`, `ArgumentError`, or `FuelPassError` for a topology
     that is none.
     """
@@ -122,6 +127,7 @@ class Session:
         plugins: bool = True,
         memory: Caps = None,
         poison: bool = False,
+        progress: Listener | None = None,
     ):
         options: dict[str, Any] = {
             "variants": variants,
@@ -145,6 +151,9 @@ class Session:
             options["measurements"] = os.fspath(measurements)
         if not isinstance(poison, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"session: poison is True or False, not {poison!r}")
+        if progress is not None and not callable(progress):
+            raise ArgumentError(f"session: progress is a function, not {progress!r}")
+        self._progress = progress
         self._devices = _opened(devices, emulate, threads)
         limit(self._devices, memory)
         if poison:
@@ -204,13 +213,18 @@ class Session:
         `ArgumentError` for a `place` or `results` that names nothing, `OutOfMemory`, and what the
         passes raise.
         """
-        from fuel_runtime.compile.build import build
-
         module = load_program(program)
         function = find_function(module, entry)
         if results is not None:
             place_results(function, Signature.of(function), results, self._devices)
-        self._plan(module, entry, optimize, place)
+        with listening(self._progress):
+            self._plan(module, entry, optimize, place)
+            return self._built(module, entry, weights)
+
+    def _built(self, module: ModuleOp, entry: str, weights: Weights) -> Executable:
+        """Returns the executable of a module that is planned."""
+        from fuel_runtime.compile.build import build
+
         try:
             return build(
                 module,
@@ -237,14 +251,15 @@ class Session:
         """
         from fuel_runtime.compile.loading import load
 
-        return load(
-            Path(path),
-            self._devices,
-            _loaded_weights(weights),
-            self._steering,
-            self._bounds,
-            self._planning.told,
-        )
+        with listening(self._progress):
+            return load(
+                Path(path),
+                self._devices,
+                _loaded_weights(weights),
+                self._steering,
+                self._bounds,
+                self._planning.told,
+            )
 
     @property
     def _bounds(self) -> Mapping[str, Any]:

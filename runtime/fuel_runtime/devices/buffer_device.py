@@ -8,7 +8,7 @@ import contextlib
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
+from fuel_dialect.progress import steps
 from fuel_passes.memory.sizes import least_known, size_class
 from fuel_passes.memory.workspace import shared_workspace
 from fuel_runtime.devices.arrays import DeviceArray
@@ -124,9 +125,9 @@ class BufferDevice:
         with self.lock:
             self.check_open()
             kernels = list(dict.fromkeys(kernel for run in runs for kernel in run.kernels))
-            if len(kernels) > 1:
-                self.driver.prepare(kernels)
-            for kernel in kernels:
+            is_told = len(kernels) > 1 and self.driver.prepare(kernels)
+            left = kernels if is_told else _told(kernels)
+            for kernel in left:
                 loaded[kernel] = self.driver.load(kernel)
         temporaries = ([b.bytes for b in run.buffers if b.role == "temporary"] for run in runs)
         workspace = shared_workspace(temporaries)
@@ -392,6 +393,10 @@ class BufferDevice:
 
     def __repr__(self) -> str:
         return f"<BufferDevice {self.name}: {self.identity}>"
+
+
+def _told(kernels: Sequence[DeviceKernel]) -> Iterable[DeviceKernel]:
+    return steps("compile kernels", kernels, len(kernels), lambda kernel: kernel.name)
 
 
 _OPEN: weakref.WeakSet[BufferDevice] = weakref.WeakSet()

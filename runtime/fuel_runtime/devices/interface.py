@@ -271,5 +271,10 @@ class Driver(abc.ABC):
         """The way to arrays of other devices and libraries that does not pass the host."""
         return None
 
-    def prepare(self, kernels: Sequence[DeviceKernel]) -> None:
-        """Compile kernels side by side, before each is loaded, where that is faster."""
+    def prepare(self, kernels: Sequence[DeviceKernel]) -> bool:
+        """
+        Compiles kernels side by side, before each is loaded, where that is faster.
+
+        Returns True if it did, and then has told of the progress.
+        """
+        return False

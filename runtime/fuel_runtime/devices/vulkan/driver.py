@@ -232,9 +232,10 @@ class VulkanDriver(Driver):
     def _lower(self, run: RunOp, entry: str) -> DeviceRun:
         return lower_run(run, entry, "cpu" if self.facts.on_host_cores else "gpu")
 
-    def prepare(self, kernels: Sequence[DeviceKernel]) -> None:
-        """Compile kernels side by side; each compiler is a process of its own."""
+    def prepare(self, kernels: Sequence[DeviceKernel]) -> bool:
+        """Compiles kernels side by side; each compiler is a process of its own."""
         compile_all(kernels)
+        return True
 
     def load(self, kernel: DeviceKernel) -> LoadedKernel:
         """Compile a kernel. Raises `LoweringError`, also for one that is too much here."""
