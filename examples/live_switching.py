@@ -2,13 +2,15 @@
 """
 Runs a program whose device fills up, is taken by others, and fails: it moves, and comes back.
 
-The first device is `vulkan:0` where there is one (a CPU one will do), else `cuda:0`, emulated. What
-it says of itself is set by hand here; without `telemetry=` a session asks the devices.
+With a file as its argument it writes a trace there. The first device is `vulkan:0` where there is
+one (a CPU one will do), else `cuda:0`, emulated. What it says of itself is set by hand here; a
+session without `telemetry=` asks the devices.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,8 +88,12 @@ def arm_of(executable: Executable) -> int | None:
     return executable.report().branches[0].arm
 
 
-def main() -> int:
-    """Run the program through three disturbances; the exit code is 1 if anything is off."""
+def main(trace: str | None = None) -> int:
+    """
+    Runs the program through three disturbances; the exit code is 1 if anything is off.
+
+    `trace` is a file for what the calls do, which ui.perfetto.dev opens.
+    """
     on = stage()
     text = PROGRAM.format(device=on.device, backend=on.backend)
     executable = on.session.compile(text, optimize=False)
@@ -103,16 +109,17 @@ def main() -> int:
             arms.append(arm_of(executable))
         print(f"{what}: arm {arms[-1]}")
 
-    calls(f"on {on.device}")
-    for what, signals in (("full", {"free_bytes": 16}), ("busy", {"load": 0.9})):
-        on.dial.set(**signals)
-        calls(f"{on.device} is {what}")
-        on.dial.set(**ROOMY)
-        calls(f"{on.device} is free again")
-    on.break_once()
-    calls(f"{on.device} fails")
-    on.now += 100
-    calls(f"{on.device} is tried again")
+    with nullcontext() if trace is None else executable.trace(trace):
+        calls(f"on {on.device}")
+        for what, signals in (("full", {"free_bytes": 16}), ("busy", {"load": 0.9})):
+            on.dial.set(**signals)
+            calls(f"{on.device} is {what}")
+            on.dial.set(**ROOMY)
+            calls(f"{on.device} is free again")
+        on.break_once()
+        calls(f"{on.device} fails")
+        on.now += 100
+        calls(f"{on.device} is tried again")
     print(executable.report())
     changes = [(c.before, c.arm) for c in executable.report().history[1:]]
     is_right = changes == [(0, 1), (1, 0)] * 3 and len(executable.report().faults) == 1
@@ -121,4 +128,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:2]))

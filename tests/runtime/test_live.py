@@ -74,6 +74,9 @@ def test_a_program_moves_with_the_signals_and_comes_back() -> None:
     assert [(c.before, c.arm) for c in report.history] == [(None, 0), *[(0, 1), (1, 0)] * 2]
     assert "cuda:0 has 16 bytes free" in str(report)
     assert not report.faults
+    assert [set(c.why_not) for c in report.history] == [{1}, *[{0}, {1}] * 2]
+    assert report.history[1].why_not[0].startswith("cuda:0 has 16 bytes free")
+    assert all(arm.measured_ns is None for arm in report.branches[0].arms)
 
 
 def test_a_settled_route_makes_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,6 +401,10 @@ def test_measured_times_decide(tmp_path: Path) -> None:
     exe = session.compile(ONE, optimize=False)
     check(exe)
     assert arms(exe) == {"d0": 1}
+    report = exe.report()
+    assert [arm.measured_ns for arm in report.branches[0].arms] == [9_000_000, 1000]
+    assert "arm 0 on cuda:0/triton, 100 ns, measured 9,000,000 ns, from user: " in str(report)
+    assert json.loads(report.to_json())["branches"][0]["arms"][1]["measured_ns"] == 1000
 
 
 def test_exploring_keeps_to_its_share() -> None:

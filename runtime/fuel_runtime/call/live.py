@@ -255,7 +255,8 @@ class Live:
             if before is None or before.arm != pick.arm:
                 at = time.monotonic() - self._start
                 was = None if before is None else before.arm
-                self.history.append(Change(path, was, pick.arm, pick.reason, at))
+                change = Change(path, was, pick.arm, pick.reason, at, dict(pick.why_not))
+                self.history.append(change)
 
     def note_fault(self, path: str, arm: int, device: str, error: str) -> None:
         """Keep that an arm was left, and leave the device alone for a while."""

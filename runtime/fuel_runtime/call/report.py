@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 
 from fuel_passes.memory.record import DeviceMemory, MemoryPlan
 
@@ -75,6 +75,8 @@ class ArmReport:
     origin: str
     chosen: bool
     why_not: str
+    measured_ns: int | None = None
+    """The robust mean of its times on this hardware; None where nobody has measured it."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Change:
     reason: str
     at_s: float
     """Seconds after the program was compiled."""
+    why_not: Mapping[int, str] = field(default_factory=dict[int, str])
+    """The reason against each of the other arms then."""
 
 
 @dataclass(frozen=True)
@@ -294,6 +298,8 @@ def _branch_lines(branch: BranchReport) -> Iterator[str]:
     yield f"  {branch.decision}: {picked}, {branch.why}{off}"
     for arm in branch.arms:
         price = "no price" if arm.price_ns is None else f"{arm.price_ns:,} ns"
+        if arm.measured_ns is not None:
+            price += f", measured {arm.measured_ns:,} ns"
         mark = "*" if arm.chosen else " "
         why_not = f": {arm.why_not}" if arm.why_not else ""
         yield f"   {mark} arm {arm.arm} on {arm.target}, {price}, from {arm.origin}{why_not}"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fuel_runtime.compile.transfer_functions import TransferFunctions
     from fuel_runtime.devices.interface import Device
     from fuel_runtime.devices.present import Devices
+    from fuel_runtime.measurement_store import MeasuredTimes
     from fuel_runtime.picker.decision import Decision, Pick
 
 
@@ -41,7 +42,7 @@ def current_report(
     if live is not None:
         newest = {b: live.picks.get(d.path) for b, d in parts.survey.decisions.items()}
         picks |= {branch: pick for branch, pick in newest.items() if pick is not None}
-        report = _routed(report, parts, route, picks)
+        report = _routed(report, parts, route, picks, live.steering.times)
         report = replace(report, history=tuple(live.history), faults=tuple(live.faults))
         if live.checks is not None:
             report = replace(report, checks=tuple(live.checks.found.values()))
@@ -83,7 +84,13 @@ def first_report(parts: Parts, needed: Mapping[str, list[Port]], layout: StateTy
     return replace(_routed(report, parts, parts.route, parts.choices), state=state)
 
 
-def _routed(report: Report, parts: Parts, route: Route, picks: Mapping[BranchOp, Pick]) -> Report:
+def _routed(
+    report: Report,
+    parts: Parts,
+    route: Route,
+    picks: Mapping[BranchOp, Pick],
+    times: MeasuredTimes | None = None,
+) -> Report:
     """Returns a report with what belongs to a route: runs, workspaces and decisions."""
     runs = tuple(_run_report(parts, run) for run in route.runs)
     threads = parts.devices.threads
@@ -93,7 +100,7 @@ def _routed(report: Report, parts: Parts, route: Route, picks: Mapping[BranchOp,
         kernels_on_route=sum(run.kernels for run in runs),
         workspace_bytes=sum(parts.lowered[name].workspace_bytes(threads) for name in route.runs),
         branches=tuple(
-            _branch_report(parts, route, branch, picks.get(branch))
+            _branch_report(parts, route, branch, picks.get(branch), times)
             for branch in parts.survey.decisions
         ),
         route=runs,
@@ -122,7 +129,13 @@ def _kernels(run: RunOp) -> int:
     return sum(1 for op in run.body.block.ops if isinstance(op, KernelOp))
 
 
-def _branch_report(parts: Parts, route: Route, branch: BranchOp, pick: Pick | None) -> BranchReport:
+def _branch_report(
+    parts: Parts,
+    route: Route,
+    branch: BranchOp,
+    pick: Pick | None,
+    times: MeasuredTimes | None,
+) -> BranchReport:
     decision = parts.survey.decisions[branch]
     arms = tuple(
         ArmReport(
@@ -132,6 +145,7 @@ def _branch_report(parts: Parts, route: Route, branch: BranchOp, pick: Pick | No
             origin=arm.origin,
             chosen=pick is not None and pick.arm == index,
             why_not=_why_not(decision, pick, index),
+            measured_ns=None if times is None or arm.key is None else times.measured_ns(arm.key),
         )
         for index, arm in enumerate(decision.arms)
     )
