@@ -17,6 +17,8 @@ from typing import Literal, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
+from fuel_dialect.errors import ShapeError
+from fuel_dialect.numbers import scalar_attribute
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import MayReuse
 
@@ -188,6 +190,49 @@ def filled_elements(op: MovementOp) -> int:
         return 0
     covered = sum(piece.elements for piece in op.pieces())
     return max(prod(result_shape(op)) - covered, 0)
+
+
+def check_pieces(op: MovementOp) -> None:
+    """
+    Checks that pieces lie in the result and read what is in their operands.
+
+    Raises `ShapeError`, or `DTypeError` for a fill that the element type of the result cannot hold.
+    """
+    shape, pieces, fill = result_shape(op), op.pieces(), op.fill()
+    for number, piece in enumerate(pieces):
+        reason = _why_wrong(op, piece, shape)
+        if reason is not None:
+            raise ShapeError(f"{op.name}: piece {number} {reason}")
+    if fill is not None:
+        scalar_attribute(op.name, "fill", fill, tensor_type(op.results[0]).element_type)
+    elif sum(piece.elements for piece in pieces) < prod(shape):
+        raise ShapeError(
+            f"{op.name}: its pieces leave places of {list(shape)} without a value, and it has no "
+            "fill"
+        )
+
+
+def _why_wrong(op: MovementOp, piece: Piece, shape: tuple[int, ...]) -> str | None:
+    """Returns what is wrong with a piece; None for nothing."""
+    read = (piece.operand,) if piece.at is None else (piece.operand, piece.at.index)
+    absent = next((each for each in read if not 0 <= each < len(op.operands)), None)
+    if absent is not None:
+        return f"reads operand {absent}; the op has {len(op.operands)}"
+    source = tensor_type(op.operands[piece.operand]).get_shape()
+    if not len(piece.spans) == len(shape) == len(source):
+        return f"has {len(piece.spans)} spans; its operand is {list(source)}, the result {[*shape]}"
+    for axis, span in enumerate(piece.spans):
+        if span.extent < 0 or span.step not in (-1, 0, 1):
+            return f"has an extent of {span.extent} and a step of {span.step} along axis {axis}"
+        if not span.extent:
+            continue
+        if not 0 <= span.start <= shape[axis] - span.extent:
+            return f"is outside the result {[*shape]} along axis {axis}: {span}"
+        ends = span.begin, span.begin + (span.extent - 1) * span.step
+        is_picked = isinstance(piece.at, Pick) and piece.at.axis == axis
+        if not is_picked and not all(0 <= end < source[axis] for end in ends):
+            return f"reads outside its operand {[*source]} along axis {axis}: {span}"
+    return None
 
 
 def index_of(op: MovementOp, piece: Piece) -> SSAValue | None:

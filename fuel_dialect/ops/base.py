@@ -42,11 +42,15 @@ from fuel_dialect import dtypes
 from fuel_dialect.attributes import BytesAttr, DeviceAttr, as_text
 from fuel_dialect.errors import (
     DTypeError,
+    FuelError,
     GraphError,
+    PluginError,
     ShapeError,
     UnsupportedDTypeForOp,
 )
+from fuel_dialect.movement import MovementOp, check_pieces
 from fuel_dialect.numbers import splat_attribute
+from fuel_dialect.plugins import is_outside
 from fuel_dialect.tensors import AnyTensor, check_size, tensor, tensor_type
 from fuel_dialect.traits import Leaf
 
@@ -196,21 +200,22 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
     ) -> Self:
         """An op whose result types are inferred. Raises what `infer` raises; makes nothing then."""
         given = {name: value for name, value in properties.items() if value is not None}
-        types = cls.infer([tensor_type(o) for o in operands], given, declared)
+        types = _inferred(cls, [tensor_type(o) for o in operands], given, declared)
         return cls.create(operands=operands, result_types=types, properties=given)
 
     def verify_(self) -> None:
         declared = [tensor_type(r) for r in self.results]
         try:
-            inferred = self.infer(
-                [tensor_type(o) for o in self.operands], self.properties, declared
-            )
+            operands = [tensor_type(o) for o in self.operands]
+            inferred = _inferred(type(self), operands, self.properties, declared)
+            if list(inferred) != declared:
+                raise VerifyException(
+                    f"{self.mnemonic()}: gives {_types(inferred)}, not {_types(declared)}"
+                )
+            if isinstance(self, MovementOp):
+                _check_pieces(self)
         except GraphError as error:
             raise VerifyException(str(error)) from None
-        if list(inferred) != declared:
-            raise VerifyException(
-                f"{self.mnemonic()}: gives {_types(inferred)}, not {_types(declared)}"
-            )
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """Constant folding by `reference`, for pure ops with one result."""
@@ -223,6 +228,39 @@ class FuelOp(IRDLOperation, HasFolderInterface, abc.ABC):
 
         makers = [cast(ConstOp, operand.owner) for operand in self.operands]
         return fold_constant(self, [Constant(maker.value, maker.type) for maker in makers])
+
+
+def _inferred(
+    op: type[FuelOp],
+    operands: Sequence[AnyTensor],
+    properties: Properties,
+    declared: Sequence[AnyTensor],
+) -> Sequence[AnyTensor]:
+    """Returns the result types of an op. Raises `PluginError` where a rule of a package fails."""
+    try:
+        types = op.infer(operands, properties, declared)
+    except Exception as error:
+        _blame(op, "infer", error)
+        raise
+    if is_outside(op) and any(extent < 0 for type in types for extent in type.get_shape()):
+        raise ShapeError(f"{op.name}: gives {_types(types)}, which has a negative extent")
+    return types
+
+
+def _check_pieces(op: MovementOp) -> None:
+    try:
+        check_pieces(op)
+    except Exception as error:
+        _blame(cast(type[FuelOp], type(op)), "pieces", error)
+        raise
+
+
+def _blame(op: type[FuelOp], method: str, error: Exception) -> None:
+    """Raises `PluginError` for an error, none of fuel's, in a method of another package's op."""
+    if is_outside(op) and not isinstance(error, FuelError | VerifyException):
+        raise PluginError(
+            f"{op.name}: its method {method} raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def _types(types: Sequence[Attribute]) -> str:

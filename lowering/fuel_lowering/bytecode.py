@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import MAGIC_NUMBER
 from types import CodeType
+from typing import cast
 
 NOTHING: Mapping[str, CodeType] = {}
 _OFFERED: ContextVar[Mapping[str, CodeType]] = ContextVar("offered bytecode", default=NOTHING)
@@ -37,12 +38,28 @@ def packed(sources: Mapping[str, str]) -> bytes:
     return MAGIC_NUMBER + marshal.dumps(codes)
 
 
-@contextmanager
-def offering(packed: memoryview) -> Iterator[None]:
-    """Lets `code_of` find packed bytecode; that of another version of Python is left aside."""
+def unpacked(packed: memoryview) -> Mapping[str, CodeType]:
+    """
+    Returns what was packed; nothing if another version of Python did.
+
+    Raises `ValueError` for what is no packed bytecode.
+    """
     size = len(MAGIC_NUMBER)
-    is_readable = packed[:size] == MAGIC_NUMBER
-    token = _OFFERED.set(marshal.loads(packed[size:]) if is_readable else NOTHING)
+    if packed[:size] != MAGIC_NUMBER:
+        return NOTHING
+    try:
+        codes = marshal.loads(packed[size:])
+    except (EOFError, TypeError) as error:
+        raise ValueError(f"no bytecode: {error}") from error
+    if not isinstance(codes, dict) or any(type(code) is not CodeType for code in codes.values()):
+        raise ValueError("no bytecode")
+    return cast("dict[str, CodeType]", codes)
+
+
+@contextmanager
+def offering(codes: Mapping[str, CodeType]) -> Iterator[None]:
+    """Lets `code_of` find bytecode."""
+    token = _OFFERED.set(codes)
     try:
         yield
     finally:

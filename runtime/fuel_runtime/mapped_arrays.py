@@ -9,9 +9,11 @@ program has by then show the change, and the process ends if the file has become
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
+import stat
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,6 +70,8 @@ class MappedFile:
     def __init__(self, path: Path):
         self.path = path
         self._place = path.absolute()
+        if stat.S_ISFIFO(path.stat().st_mode):  # opening one waits for somebody who writes
+            raise OSError(errno.ESPIPE, "a pipe cannot be mapped; write it to a file", str(path))
         with path.open("rb") as file:
             self._found = os.fstat(file.fileno())
             size = self._found.st_size

@@ -75,11 +75,11 @@ def load_index(path: Path) -> LazyArrays:
     """
     Maps the files of a checkpoint by its index.
 
-    Raises `ArrayFileError` for an index that is none, names a file elsewhere or one that lacks an
-    array, and `OSError` for a file that cannot be read.
+    Raises `ArrayFileError` for an index that is none, or names a file that is elsewhere, cannot be
+    read or lacks an array, and `OSError` for an index that cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = bytes(MappedFile(path).buffer).decode()
     except UnicodeDecodeError as error:
         raise ArrayFileError(f"{path} is no text: {error}") from error
     places = decode(text, Index, f"{path}", ArrayFileError).weight_map
@@ -87,7 +87,12 @@ def load_index(path: Path) -> LazyArrays:
         is_here = os.path.basename(name) == name and "\0" not in name
         if not is_here or not name.endswith(".safetensors"):
             raise ArrayFileError(f"{path}: {name!r} is no safetensors file in its folder")
-    files = {name: load_safetensors(path.parent / name) for name in dict.fromkeys(places.values())}
+    files: dict[str, LazyArrays] = {}
+    for name in dict.fromkeys(places.values()):
+        try:
+            files[name] = load_safetensors(path.parent / name)
+        except OSError as error:
+            raise ArrayFileError(f"{path}: it names {name}: {error}") from error
     missing = next((key for key, name in places.items() if key not in files[name]), None)
     if missing is not None:
         raise ArrayFileError(f"{path}: {places[missing]} has no array {missing!r}")

@@ -166,7 +166,7 @@ def test_the_arm_of_the_call_fails_while_it_is_checked() -> None:
     assert used == [used[0]] * 4
 
 
-@pytest.mark.parametrize("given", [-1, "x", float("nan"), float("inf"), None])
+@pytest.mark.parametrize("given", [-1, 1, 1.5, "x", float("nan"), float("inf"), None])
 def test_what_is_no_tolerance(given: object) -> None:
     with pytest.raises(DecisionError, match="check_arms is True, False or a relative difference"):
         Session(check_arms=given)  # pyright: ignore[reportArgumentType]

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import json
+import marshal
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +189,20 @@ def with_facts(**facts: Any) -> Callable[[dict[str, bytes]], None]:
     return change
 
 
+def with_part(name: str, data: bytes | None) -> Callable[[dict[str, bytes]], None]:
+    """A change of a part whose checksum is right again."""
+
+    def change(parts: dict[str, bytes]) -> None:
+        sums = json.loads(parts["program.json"])["parts"]
+        if data is None:
+            del parts[name], sums[name]
+        else:
+            parts[name], sums[name] = data, zlib.crc32(data)
+        with_facts(parts=sums)(parts)
+
+    return change
+
+
 WRONG: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
     "version of fuel": (with_facts(fuel="0.0.1"), "was saved by fuel 0.0.1 in format 2; this is"),
     "format": (with_facts(format=3), "in format 3; this is fuel .* compile the program again"),
@@ -226,6 +243,18 @@ WRONG: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
     "no object": (lambda parts: parts.update({"program.json": b"[]"}), "not a saved program"),
     "a part": (lambda parts: parts.update({"code.json": b"{}"}), "its part code.json is damaged"),
     "no part": (lambda parts: parts.pop("module.mlir"), "its part module.mlir is damaged"),
+    "no code at all": (with_part("code.json", None), "its part code.json is damaged"),
+    "no bytecode at all": (with_part("bytecode", None), "its part bytecode is damaged"),
+    "bytecode of numbers": (
+        with_part("bytecode", MAGIC_NUMBER + marshal.dumps({"a": 1})),
+        "not a whole saved program: no bytecode",
+    ),
+    "bytecode that ends": (with_part("bytecode", MAGIC_NUMBER), "saved program: no bytecode: "),
+    "bytecode of noise": (with_part("bytecode", MAGIC_NUMBER + b"?"), "not a whole saved program"),
+    "code of nothing": (with_part("code.json", b"{}"), "not a whole saved program: 'lowered'"),
+    "code of a list": (with_part("code.json", b"[]"), "not a whole saved program: "),
+    "code of no JSON": (with_part("code.json", b"{"), "not a whole saved program: "),
+    "code too deep": (with_part("code.json", b"[" * 10**5), "not a whole saved program: "),
     "another part": (lambda parts: parts.update(more=b""), "its part more is damaged"),
 }
 

@@ -572,11 +572,20 @@ def test_an_index_that_is_none(kind: str, tmp_path: Path) -> None:
 def test_a_checkpoint_without_one_of_its_files(tmp_path: Path) -> None:
     index = checkpoint(tmp_path)
     (tmp_path / "m-2.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match=r"m-2\.safetensors"):
+    sentence = r"m\.safetensors\.index\.json: it names m-2\.safetensors: .*No such file"
+    with pytest.raises(ArrayFileError, match=sentence):
         load_arrays(index)
     index.write_bytes(b"\xff\xfe{}")
     with pytest.raises(ArrayFileError, match="is no text"):
         load_arrays(index)
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "npz", "safetensors.index.json"])
+def test_a_pipe_is_refused_before_anybody_waits_for_it(ending: str, tmp_path: Path) -> None:
+    pipe = tmp_path / f"m.{ending}"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="a pipe cannot be mapped; write it to a file"):
+        load_arrays(pipe)
 
 
 class Asked(dict[str, Any]):

@@ -75,9 +75,9 @@ def _difference(text: str) -> float:
         number = float(text)
     except ValueError:
         number = -1.0
-    if not 0 <= number < float("inf"):
+    if not 0 <= number < 1:
         raise argparse.ArgumentTypeError(
-            f"expected a relative difference, such as 1e-3, not {text!r}"
+            f"expected a relative difference from 0 and below 1, such as 1e-3, not {text!r}"
         )
     return number
 

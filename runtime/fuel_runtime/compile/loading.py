@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from fuel_dialect.attributes import DeviceAttr, TargetAttr
-from fuel_dialect.errors import ArrayFileError, SaveFileError
+from fuel_dialect.errors import FuelError, SaveFileError
 from fuel_lowering import bytecode, cache
 from fuel_runtime.call.survey import Survey
 from fuel_runtime.compile.assembling import build_straight
@@ -66,14 +66,15 @@ def load(
         lowered = decode(content["lowered"], arrays)
         straight = content["straight"] and decode(content["straight"], arrays)
         constants = decode(content["constants"], arrays)
-    except (LookupError, TypeError, ValueError, AttributeError, ArrayFileError) as error:
+        codes = bytecode.unpacked(file.parts[BYTECODE])
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, FuelError) as error:
         raise SaveFileError(f"{path}: not a whole saved program: {error}") from error
     # Prepared weights are those of the weights in the file: others are prepared anew.
     ready = ChainMap(constants, {} if weights else given)
     merged = ChainMap(constants, cast(Any, weights or {}), given)
     own = replace(devices, present=tuple(d for d in devices.present if _is_in(d, file)))
     kept = msgspec.to_builtins(file.facts.bounds)
-    with cache.offering(file.kernels()), bytecode.offering(file.parts[BYTECODE]):
+    with cache.offering(file.kernels()), bytecode.offering(codes):
         wishes = steering.policy.force or steering.policy.forbid or steering.replayed
         if straight and not wishes and ready.keys() >= set(straight["prepared"]):
             report, members = straight["report"], straight["members"]

@@ -37,6 +37,8 @@ FORMAT = 2
 """The version of the parts and of what is in them."""
 
 MANIFEST, MODULE, CODE, BYTECODE = "program.json", "module.mlir", "code.json", "bytecode"
+NEEDED = (MODULE, CODE, BYTECODE)
+"""The parts that no program is without."""
 ARRAYS, WEIGHTS, KERNELS = "arrays.safetensors", "weights.safetensors", "kernels/"
 
 
@@ -127,7 +129,7 @@ def read(path: Path) -> SavedFile:
     except DAMAGE as error:
         raise SaveFileError(f"{path}: not a whole saved program: {error}") from error
     facts = _facts(path, bytes(parts.pop(MANIFEST, b"")))
-    for name in {*facts.parts, *parts}:
+    for name in {*NEEDED, *facts.parts, *parts}:
         data = parts.get(name)
         if data is None or zlib.crc32(data) != facts.parts.get(name):
             raise SaveFileError(f"{path}: not a whole saved program: its part {name} is damaged")

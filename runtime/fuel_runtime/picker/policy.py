@@ -97,10 +97,11 @@ def _items(name: str, given: object) -> Iterable[tuple[str, object]]:
 def _tolerance(given: object) -> bool | float:
     if isinstance(given, bool):
         return given
-    if isinstance(given, int | float) and 0 <= given < float("inf"):
+    if isinstance(given, int | float) and 0 <= given < 1:
         return float(given)
     raise DecisionError(
-        f"session: check_arms is True, False or a relative difference >= 0, not {given!r}"
+        "session: check_arms is True, False or a relative difference from 0 and below 1, such as "
+        f"1e-3, not {given!r}"
     )
 
 
