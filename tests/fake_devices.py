@@ -247,6 +247,7 @@ class _Lowering:
         self.weights: dict[str, WeightUse] = {}
         self.checks: list[str] = []
         self.status: int | None = None
+        self.origin = -1
 
     def lower(self) -> DeviceRun:
         block = self.run.body.block
@@ -254,12 +255,14 @@ class _Lowering:
         assert end is not None
         for index, argument in enumerate(block.args):
             self._buffer(argument, "input", index)
-        yielded = list(end.operands)
+        yielded, numbers = list(end.operands), count()
         for op in block.ops:
             if op.has_trait(Leaf):
                 self._leaf(op)
             elif isinstance(op, KernelOp):
+                self.origin = next(numbers)
                 self._kernel(op, yielded)
+        self.origin = -1
         for index, value in enumerate(yielded):
             if yielded.index(value) != index:
                 self._copy(value, index)
@@ -344,7 +347,9 @@ class _Lowering:
         if kernel not in self.kernels:
             self.kernels.append(kernel)
         number = self.kernels.index(kernel)
-        self.launches.append(Launch(number, buffers, (0,) * len(buffers), scalars, (1, 1, 1)))
+        offsets = (0,) * len(buffers)
+        launch = Launch(number, buffers, offsets, scalars, (1, 1, 1), self.origin)
+        self.launches.append(launch)
 
     def _status(self) -> int:
         if self.status is None:

@@ -10,16 +10,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fuel_dialect as fuel
+from effort import examples
+from fake_devices import REGISTRY
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.errors import ArgumentError, FuelError, StateError, TraceError
+from fuel_dialect.errors import ArgumentError, FuelError, IndexOutOfRange, StateError, TraceError
+from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.targets.machine import Device, Rates, Topology
 from fuel_runtime import Executable, Session
 from fuel_runtime.call.profile import Profile, profile_of
 from fuel_runtime.call.trace_events import CALLS, Lane, Span
 from fuel_runtime.cli.main import main
+from fuel_runtime.compile.tracing import recorder_of
+from fuel_runtime.devices.opening import open_devices
 from live_programs import CPU, CUDA, ONE, Lab, X
+from machines import machines, placed_programs
 
 RNG = np.random.default_rng(0)
 ARGS = RNG.normal(size=(64, 32)).astype("f4"), RNG.normal(size=(32, 16)).astype("f4")
@@ -87,7 +95,90 @@ def test_a_scan_counts_the_arithmetic_of_every_step() -> None:
     assert row.floor_ns == max(-(-row.bytes // 20), -(-16 * 2 * 64 // 100))
 
 
-def test_devices_have_a_row_for_a_run_and_transfers() -> None:
+BLOCK = """
+func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>, %i: tensor<4xui32>)
+    -> (tensor<4x16xf32>, tensor<8x16xf32>) {
+  %0 = fuel.matmul %x, %w : tensor<8x16xf32>, tensor<16x16xf32> -> tensor<8x16xf32>
+  %1 = fuel.softmax_last_dim %0 : tensor<8x16xf32>
+  %2 = fuel.index_select %1, %i {dim = 0 : i64}
+    : tensor<8x16xf32>, tensor<4xui32> -> tensor<4x16xf32>
+  %3 = fuel.tanh %2 : tensor<4x16xf32>
+  func.return %3, %1 : tensor<4x16xf32>, tensor<8x16xf32>
+}
+"""
+INDICES = np.array([0, 7, 3, 3], np.uint32)
+
+
+def check_kernels_of(session: Session, device: str) -> None:
+    exe = session.compile(BLOCK)
+    args = RNG.normal(size=(8, 16)).astype("f4"), RNG.normal(size=(16, 16)).astype("f4"), INDICES
+    want = exe(*args)
+    profile = exe.profile(*args, repeats=3)
+    check_sums(profile)
+    labels = [k.label.data for k in exe.module.walk() if isinstance(k, KernelOp)]
+    assert sorted(k.kernel for k in profile.kernels) == sorted(labels)
+    bytes = {k.kernel: k.bytes for k in profile.kernels}
+    assert (bytes["matmul"], bytes["softmax_last_dim"]) == (4 * (128 + 256 + 128), 4 * 256)
+    assert all(k.calls == 3 and k.target.startswith(device) for k in profile.kernels)
+    for got, wanted in zip(exe(*args), want, strict=True):
+        assert np.asarray(got).tobytes() == np.asarray(wanted).tobytes()
+    wrong = np.array([0, 8, 0, 0], np.uint32)
+    with pytest.raises(IndexOutOfRange):
+        exe.profile(*args[:2], wrong)
+
+
+def test_kernels_of_devices_have_times_of_their_own() -> None:
+    devices = open_devices("cpu,cuda:0", 2, "cuda:0", REGISTRY)
+    check_kernels_of(Session(devices, device="cuda:0"), "cuda:0")
+
+
+@pytest.mark.needs_vulkan
+def test_kernels_of_vulkan_have_times_of_their_own() -> None:
+    check_kernels_of(Session("cpu,vulkan:0", device="vulkan:0"), "vulkan:0")
+
+
+@pytest.mark.needs_vulkan
+def test_a_scan_of_many_launches_is_one_kernel_on_vulkan() -> None:
+    text = """
+    func.func @main(%c: tensor<4x4xf32>, %x: tensor<5x4x4xf32>) -> tensor<4x4xf32> {
+      %l = fuel.scan init(%h = %c : tensor<4x4xf32>) xs(%s = %x : tensor<5x4x4xf32>) length 5
+          -> (tensor<4x4xf32>) {
+        %n = fuel.matmul %h, %s : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+        %t = fuel.softmax_last_dim %n : tensor<4x4xf32>
+        fuel.scan_yield carry(%t : tensor<4x4xf32>)
+      }
+      func.return %l : tensor<4x4xf32>
+    }
+    """
+    exe = Session("cpu,vulkan:0", device="vulkan:0").compile(text)
+    assert exe.report().route[0].launches > 5
+    args = np.eye(4, dtype="f4"), RNG.normal(size=(5, 4, 4)).astype("f4")
+    (row,) = exe.profile(*args, repeats=2).kernels
+    assert (row.kernel, row.target, row.calls) == ("scan", "vulkan:0/kompute", 2)
+
+
+@examples(40)
+@given(st.data())
+def test_kernels_launched_one_by_one_give_the_same_bits(data: st.DataObject) -> None:
+    machine = data.draw(machines())
+    program = data.draw(placed_programs(machine))
+    names = ",".join(device.name for device in machine.devices)
+    emulate = ",".join(name for name in names.split(",") if name != "cpu")
+    devices = open_devices(names, 2, emulate or None, REGISTRY)
+    exe = Session(devices, topology=machine, telemetry=False, poison=True).compile(
+        program.module, weights=program.weights
+    )
+    want = [np.asarray(result).tobytes() for result in exe(*program.arguments)]
+    recorder = recorder_of(exe._code, exe.module, one_by_one=True)
+    with exe._observing(recorder):
+        got = [np.asarray(result).tobytes() for result in exe(*program.arguments)]
+    assert got == want
+    kernels = [e for e in recorder.events if isinstance(e, Span) and e.kind == "kernel"]
+    assert len(kernels) == exe.report().kernels_on_route
+    assert [np.asarray(result).tobytes() for result in exe(*program.arguments)] == want
+
+
+def test_devices_and_transfers() -> None:
     lab = Lab()
     program = ONE.replace(CPU, CUDA).replace("#fuel.device<cpu>", "#fuel.device<cuda:0>")
     profile = lab.compile(program, force={"d0": 0}, strict=True).profile(X, repeats=3)

@@ -49,6 +49,8 @@ class RunBuilder:
         self.checks: list[str] = []
         self.places: dict[SSAValue, Place] = {}
         self.status: int | None = None
+        self.origin = -1
+        """The number of the kernel that is being lowered; -1 for none."""
         self.copies: dict[tuple[Any, Moving], tuple[KernelOp, Emitted]] = {}
 
     def finish(self, run: RunOp) -> DeviceRun:
@@ -150,6 +152,7 @@ class RunBuilder:
                 ),
                 tuple(scalars),
                 launch.grid,
+                self.origin,
             )
         )
 

@@ -93,6 +93,8 @@ class Launch:
     byte_offsets: tuple[int, ...]
     scalars: tuple[int, ...]
     grid: tuple[int, int, int]
+    origin: int = -1
+    """The number of the kernel of the run that it is part of; -1 for a copy of a result."""
 
 
 @dataclass(frozen=True)

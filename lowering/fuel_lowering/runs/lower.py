@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 
 from xdsl.ir import Block, SSAValue
 
@@ -42,15 +43,17 @@ class _Lowering:
         block, self.reused = self.run.body.block, reused_buffers(self.run)
         for index, argument in enumerate(block.args):
             self.builder.places[argument] = self.builder.buffer("input", argument, index)
-        outputs = self._outputs(block)
+        outputs, numbers = self._outputs(block), count()
         for op in block.ops:
             if op.has_trait(Leaf):
                 self.builder.leaf(op)
             elif isinstance(op, KernelOp):
+                self.builder.origin = next(numbers)
                 self._kernel(op, outputs)
             elif op is not block.last_op:
                 raise LoweringError(f"{op.name}: a run holds kernels and leaves only")
         assert block.last_op is not None
+        self.builder.origin = -1
         for index, value in enumerate(block.last_op.operands):
             self._give(value, index)
         return self.builder.finish(self.run)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 Began = Callable[[int], None]
 """Hears the number of the kernel that begins; -1 once the last has ended."""
 
+Watched = Callable[[Callable[..., Any], Began], Callable[..., Any] | None]
+"""Returns what says it; None where the target cannot."""
+
 
 @dataclass(frozen=True)
 class KernelFacts:
@@ -36,8 +39,8 @@ class RunFacts:
     target: str
     device: Device = field(compare=False)
     kernels: tuple[KernelFacts, ...]
-    watched: Callable[[Began], Callable[..., Any] | None] = field(compare=False)
-    """Loads the run so that it says which kernel begins; None where its target cannot say it."""
+    watched: Watched | None = field(compare=False)
+    """Makes a run that is loaded say which kernel begins; None where nobody wants to hear that."""
 
     @property
     def bytes(self) -> int:

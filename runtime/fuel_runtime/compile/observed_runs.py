@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from fuel_runtime.compile.parts import Parts
 
 
-def observed_runs(code: Code, module: ModuleOp) -> dict[str, RunFacts]:
-    """Returns the facts of every run that was lowered, by name."""
+def observed_runs(code: Code, module: ModuleOp, one_by_one: bool) -> dict[str, RunFacts]:
+    """
+    Returns the facts of every run that was lowered, by name.
+
+    Devices other than the host launch the kernels of a run at once, unless `one_by_one` is set.
+    """
     parts, machine = code.parts, resolve(module)
     found: dict[str, RunFacts] = {}
     for name, run in _runs(parts, module).items():
@@ -42,7 +46,9 @@ def observed_runs(code: Code, module: ModuleOp) -> dict[str, RunFacts]:
             str(run.target),
             owner,
             tuple(_kernel(kernel, description) for kernel in kernels),
-            partial(owner.watched, lowered, code.weights),
+            partial(owner.watched, lowered, code.weights)
+            if one_by_one or owner is parts.devices.host
+            else None,
         )
     return found
 

@@ -20,7 +20,7 @@ def profile(
     call: Callable[[], None], repeats: int, observing: Observing, code: Code, module: ModuleOp
 ) -> Profile:
     """Returns the profile of so many calls, after one that nobody times."""
-    recorder = recorder_of(code, module, counts_memory=False)
+    recorder = recorder_of(code, module, one_by_one=True)
     with observing(recorder):
         call()
         recorder.events.clear()

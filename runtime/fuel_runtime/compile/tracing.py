@@ -53,7 +53,7 @@ class Trace(AbstractContextManager["Trace"]):
     ):
         self._path = path
         self._devices = code.parts.devices
-        self._recorder = recorder_of(code, module)
+        self._recorder = recorder_of(code, module, one_by_one=False)
         self._observed = observing(self._recorder)
 
     @property
@@ -77,11 +77,16 @@ class Trace(AbstractContextManager["Trace"]):
         write_whole(self._path, lambda file: file.write(content))
 
 
-def recorder_of(code: Code, module: ModuleOp, counts_memory: bool = True) -> Recorder:
-    """Returns a recorder for the calls of an executable."""
+def recorder_of(code: Code, module: ModuleOp, *, one_by_one: bool) -> Recorder:
+    """
+    Returns a recorder for the calls of an executable.
+
+    With `one_by_one` it has each kernel of a device launched by itself, and counts no memory.
+    """
     devices = code.parts.devices
     labels = {device.name.label: device for device in (devices.host, *devices.present)}
-    return Recorder(observed_runs(code, module), labels, counts_memory)
+    runs = observed_runs(code, module, one_by_one)
+    return Recorder(runs, labels, counts_memory=not one_by_one)
 
 
 @contextmanager

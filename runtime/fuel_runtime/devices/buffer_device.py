@@ -134,9 +134,14 @@ class BufferDevice:
         return {run.entry: LoadedRun(self, run, loaded, shared, workspace) for run in runs}
 
     def watched(
-        self, lowered: LoweredRun, weights: Mapping[str, Array], began: Callable[[int], None]
-    ) -> None:
-        """Returns None: the kernels of a recording are one to whoever replays it."""
+        self,
+        lowered: LoweredRun,
+        weights: Mapping[str, Array],
+        loaded: Callable[..., Any],
+        began: Callable[[int], None],
+    ) -> Callable[..., Any]:
+        """Returns a run that launches its kernels one by one, and waits for each."""
+        return cast("LoadedRun", loaded).watched(began)
 
     def compile_again(self, lowered: LoweredRun) -> None:
         """Has the kernels of a run compiled, so that `fuel_lowering.cache` comes to know them."""

@@ -135,12 +135,17 @@ class Device(Protocol):
         ...
 
     def watched(
-        self, lowered: LoweredRun, weights: Mapping[str, Array], began: Callable[[int], None]
+        self,
+        lowered: LoweredRun,
+        weights: Mapping[str, Array],
+        loaded: Callable[..., Any],
+        began: Callable[[int], None],
     ) -> Callable[..., Any] | None:
         """
-        Returns a run that tells `began` which kernel begins, as `WatchedRun` says.
+        Returns what `load` gave for a run so that it tells `began` which of its kernels begins.
 
-        None where that is not known here.
+        It does so as `WatchedRun` says, and may tell -1 between kernels, too. None where the target
+        cannot have that.
         """
         ...
 

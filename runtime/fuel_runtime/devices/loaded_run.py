@@ -8,7 +8,9 @@ recordings; the newest `MOST_RECORDINGS` are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +35,9 @@ STATUS_BYTES = 4
 
 Recordings = dict[tuple[int, ...], Any]
 """By the numbers of the memory of inputs and results, the oldest first."""
+
+Began = Callable[[int], None]
+"""Hears the number of the kernel that begins; -1 where one has ended."""
 
 Output = tuple[tuple[int, ...], np.dtype[Any], int]
 """Shape, dtype and size class of the memory of a result."""
@@ -75,9 +80,30 @@ class LoadedRun:
         try:
             return self._call(values)
         except OutOfMemory as error:
-            # Its frames hold memory that another arm needs.
-            reason, error.__traceback__ = str(error), None
-        raise OutOfMemory(f"{self._run.entry}: {reason}; {self._sizes()}")
+            refusal = self._refusal(error)
+        raise refusal
+
+    def watched(self, began: Began) -> Callable[..., tuple[DeviceArray, ...]]:
+        """
+        Returns a function like the run, which launches kernel by kernel and waits for each.
+
+        It calls `began` with the number of each kernel when that begins, and with -1 when it has
+        ended.
+        """
+
+        def call(*values: DeviceArray) -> tuple[DeviceArray, ...]:
+            try:
+                return self._call(values, began)
+            except OutOfMemory as error:
+                refusal = self._refusal(error)
+            raise refusal
+
+        return call
+
+    def _refusal(self, error: OutOfMemory) -> OutOfMemory:
+        """Returns an error that says what the run takes; the frames of the other go with it."""
+        error.__traceback__ = None  # its frames hold memory that another arm needs
+        return OutOfMemory(f"{self._run.entry}: {error}; {self._sizes()}")
 
     def _sizes(self) -> str:
         """Says what the run takes."""
@@ -89,7 +115,9 @@ class LoadedRun:
             f"workspace and {results:,} of results on {self._device.name}"
         )
 
-    def _call(self, values: Sequence[DeviceArray]) -> tuple[DeviceArray, ...]:
+    def _call(
+        self, values: Sequence[DeviceArray], began: Began | None = None
+    ) -> tuple[DeviceArray, ...]:
         device = self._device
         with device.lock:
             if not device.is_open or self._fixed is None:
@@ -109,22 +137,27 @@ class LoadedRun:
                 ]
             )
             key = tuple([array.lease.number for array in (*values, *outputs)])
-            recording = self._recordings.get(key)
-            if recording is None and self._run.launches:
-                recording = self._record(key, values, outputs)
+            replay = device.driver.replay
+            if began is None:
+                recording = self._recordings.get(key)
+                if recording is None and self._run.launches:
+                    recording = self._record(key, values, outputs)
+            else:
+                recording = self._apart(values, outputs)
+                replay = partial(self._replay_apart, began=began)
             for lease in self._poisoned:
                 device.pool.poison(lease.memory)
             if self._status is not None:
-                self._replay_checked(recording, self._status)
+                self._replay_checked(recording, self._status, replay)
             elif recording is not None:
-                device.driver.replay(recording)
+                replay(recording)
         return outputs
 
-    def _replay_checked(self, recording: Any, status: Lease) -> None:
+    def _replay_checked(self, recording: Any, status: Lease, replay: Callable[[Any], None]) -> None:
         """Replay, wait, and raise if an index was out of range."""
         driver, word = self._device.driver, np.zeros(STATUS_BYTES, np.uint8)
         driver.zero(status.memory.handle, STATUS_BYTES)
-        driver.replay(recording)
+        replay(recording)
         driver.read(status.memory.handle, word)
         number = int(word.view("<i4")[0])
         if number:
@@ -138,19 +171,46 @@ class LoadedRun:
         values: Sequence[DeviceArray],
         outputs: Sequence[DeviceArray],
     ) -> Any:
-        fixed = self._fixed
-        assert fixed is not None
-        arrays = {"input": values, "output": outputs}
-        handles = [
-            (arrays[b.role][b.index].lease if b.role in arrays else fixed[i]).memory.handle
-            for i, b in enumerate(self._run.buffers)
-        ]
+        handles = self._handles(values, outputs)
         launches = [self._bound(launch, handles) for launch in self._run.launches]
         recording = self._recordings[key] = self._device.record(launches)
         if len(self._recordings) > MOST_RECORDINGS:
             oldest = next(iter(self._recordings))
             self._device.driver.discard(self._recordings.pop(oldest))
         return recording
+
+    def _handles(self, values: Sequence[DeviceArray], outputs: Sequence[DeviceArray]) -> list[Any]:
+        """Returns the memory of each buffer of the run in a call."""
+        fixed = self._fixed
+        assert fixed is not None
+        arrays = {"input": values, "output": outputs}
+        return [
+            (arrays[b.role][b.index].lease if b.role in arrays else fixed[i]).memory.handle
+            for i, b in enumerate(self._run.buffers)
+        ]
+
+    def _apart(
+        self, values: Sequence[DeviceArray], outputs: Sequence[DeviceArray]
+    ) -> list[tuple[int, list[BoundLaunch]]]:
+        """Returns the number of each kernel with its launches, in order."""
+        handles = self._handles(values, outputs)
+        return [
+            (number, [self._bound(launch, handles) for launch in launches])
+            for number, launches in groupby(self._run.launches, lambda launch: launch.origin)
+        ]
+
+    def _replay_apart(self, kernels: Sequence[tuple[int, list[BoundLaunch]]], began: Began) -> None:
+        """Does kernel by kernel what a recording does at once."""
+        driver = self._device.driver
+        for number, launches in kernels:
+            recording = self._device.record(launches)
+            try:
+                began(number)
+                driver.replay(recording)
+                driver.synchronise()
+                began(-1)
+            finally:
+                driver.discard(recording)
 
     def _bound(self, launch: Launch, handles: Sequence[Any]) -> BoundLaunch:
         return BoundLaunch(

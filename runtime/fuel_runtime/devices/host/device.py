@@ -79,7 +79,11 @@ class Host:
         return {run.entry: with_threads(run.load(weights, threads), threads) for run in runs}
 
     def watched(
-        self, lowered: LoweredRun, weights: Mapping[str, Array], began: Callable[[int], None]
+        self,
+        lowered: LoweredRun,
+        weights: Mapping[str, Array],
+        loaded: Callable[..., Any],
+        began: Callable[[int], None],
     ) -> Callable[..., Any] | None:
         """Returns a run that says which of its kernels begins, if its target can have that."""
         if not isinstance(lowered, WatchedRun):
