@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from fuel_dialect.attributes import HOST
 from fuel_dialect.context import make_context
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import BranchOp, KernelOp
@@ -27,7 +28,7 @@ from fuel_passes.memory.record import DeviceMemory
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.candidates import Candidate, Candidates
 from fuel_passes.planning.plan import BlockPlan, PlanPass, plan_block, session_pin
-from fuel_passes.planning.topology import generation, resolve
+from fuel_passes.planning.topology import generation, resolve, transfer_ns
 from fuel_passes.walk import functions
 
 
@@ -128,4 +129,8 @@ def _function(
 
 def _memory(function: FuncOp, candidates: Candidates) -> tuple[DeviceMemory, ...]:
     capacities = {device.name: device.memory_bytes for device in candidates.topology.devices}
-    return plan_memory(function, capacities=capacities).plan.devices
+
+    def load_ns(device: str, bytes: int) -> int:
+        return transfer_ns(candidates.topology, HOST, device, bytes)
+
+    return plan_memory(function, capacities=capacities, load_ns=load_ns).plan.devices

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,13 +13,17 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from fuel_dialect.attributes import TargetAttr
+from fuel_dialect.attributes import HOST, TargetAttr
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import KernelOp, RunOp
+from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.targets.machine import Topology
+from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_passes.finishing.order import reused_values
 from fuel_passes.forming.form_kernels import form_kernels
 from fuel_passes.forming.outline import Outliner, erase_dead, is_leaf
+from fuel_passes.planning.prices import size_of
 from fuel_passes.planning.residency import default_target, target_of
 from fuel_passes.planning.topology import check_plan, resolve
 from fuel_passes.walk import plan_blocks
@@ -35,7 +39,9 @@ class FormRunsPass(ModulePass):
     Options:
     `granularity=segment` (default) makes the longest stretch on one target between decisions and
     transfers; `granularity=chain` cuts by the reference system's rules: a run is a chain of
-    kernels, each reading the one before alone.
+    kernels, each reading the one before alone. Where the weights of a module take more than half of
+    the memory of a device, runs are cut so that the weights of each take a quarter at most: there
+    is room for one after the other.
     `topology="cpu"`: a preset, instead of the `fuel.topology` of the module; it gives the target of
     each device.
 
@@ -61,7 +67,9 @@ class FormRunsPass(ModulePass):
             check_devices(block, targets)
         for block in blocks:
             form_kernels(block)
-            form_runs(block, targets, self.granularity)
+        bounds = _bounds(blocks, topology)
+        for block in blocks:
+            form_runs(block, targets, self.granularity, bounds)
 
 
 def check_devices(block: Block, targets: tuple[TargetAttr, ...]) -> None:
@@ -71,13 +79,45 @@ def check_devices(block: Block, targets: tuple[TargetAttr, ...]) -> None:
         target_of(op, default, targets)
 
 
+def _bounds(blocks: Sequence[Block], topology: Topology) -> dict[str, int]:
+    """Returns the most bytes of weights that a run may have, of devices that lack room for all."""
+    loads: dict[str, dict[Hashable, int]] = {}
+    for block in blocks:
+        default = default_target(block, topology.targets)
+        for kernel in block.ops:
+            if isinstance(kernel, KernelOp):
+                device = target_of(kernel, default, topology.targets).device.label
+                loads.setdefault(device, {}).update(_loads(kernel))
+    return {
+        device.name: device.memory_bytes // 4
+        for device in topology.devices
+        if device.memory_bytes is not None
+        and device.name != HOST
+        and sum(loads.get(device.name, {}).values()) > device.memory_bytes // 2
+    }
+
+
+def _loads(kernel: KernelOp) -> dict[Hashable, int]:
+    """Returns the bytes of the leaves that a kernel and the steps of its scans read."""
+    inner = [op.result for op in kernel.walk() if isinstance(op, WeightOp)]
+    leaves = [value for value in kernel.operands if is_leaf(value)]
+    return {_identity(value): size_of(tensor_type(value)) for value in (*leaves, *inner)}
+
+
+def _identity(leaf: SSAValue) -> Hashable:
+    return leaf.owner.key.data if isinstance(leaf.owner, WeightOp) else leaf
+
+
 def form_runs(
-    block: Block, targets: tuple[TargetAttr, ...], granularity: Granularity = "segment"
+    block: Block,
+    targets: tuple[TargetAttr, ...],
+    granularity: Granularity,
+    bounds: Mapping[str, int],
 ) -> None:
     """Form the runs of one block whose ops are in kernels."""
     default = default_target(block, targets)
     groups = _segments if granularity == "segment" else _chains
-    plan = list(groups(block, default, targets))
+    plan = [piece for item in groups(block, default, targets) for piece in _cut(item, bounds)]
     if not any(isinstance(item, _Run) for item in plan):
         return
     leaves = [op for op in block.ops if op.has_trait(Leaf)]
@@ -113,6 +153,25 @@ class _Run:
 
 
 _Item = _Run | Operation
+
+
+def _cut(item: _Item, bounds: Mapping[str, int]) -> Iterator[_Item]:
+    """Yields an item, or the runs that it is cut into because its weights leave too little room."""
+    bound = bounds.get(item.target.device.label) if isinstance(item, _Run) else None
+    if not isinstance(item, _Run) or bound is None:
+        yield item
+        return
+    piece, loads, total = _Run(item.target), dict[Hashable, int](), 0
+    for kernel in item.kernels:
+        more = {key: bytes for key, bytes in _loads(kernel).items() if key not in loads}
+        if piece.kernels and total + sum(more.values()) > bound:
+            yield piece
+            piece, loads, total = _Run(item.target), dict[Hashable, int](), 0
+            more = _loads(kernel)
+        piece.add(kernel)
+        loads |= more
+        total += sum(more.values())
+    yield piece
 
 
 def _segments(

@@ -20,12 +20,14 @@ from fuel_passes.planning.prices import size_of
 
 @dataclass(frozen=True)
 class Inside:
-    """Holds the bytes of a run: weights by key, its own constants, and its workspace."""
+    """Holds the bytes of a run: weights by key, constants, workspace, and where it reports."""
 
     weights: Mapping[str, int] = field(default_factory=dict[str, int])
     constants: tuple[int, ...] = ()
     workspace: tuple[int, ...] = ()
     """The buffers that it takes while it runs."""
+    report: int = 0
+    """The bytes in which kernels say what they find wrong."""
 
 
 def inside_of(run: RunOp) -> Inside:

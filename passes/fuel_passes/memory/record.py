@@ -17,7 +17,7 @@ class DeviceMemory:
 
     device: str
     shared: int
-    """The bytes of weights and constants."""
+    """The bytes of weights and constants that are there at once."""
     state: int
     """The bytes of a state."""
     values: int
@@ -26,6 +26,10 @@ class DeviceMemory:
     """The bytes of what runs take while they run."""
     results: int
     """The bytes of what the caller gets, and of members of the state that change places."""
+    streamed: int = 0
+    """The bytes of weights that a call loads again, on average, since there is no room for all."""
+    streamed_ns: int = 0
+    """The time that this takes by the link from the host; 0 where no link is known."""
     capacity: int | None = None
     """The memory that there is; None where nobody knows it."""
 
@@ -50,7 +54,14 @@ class DeviceMemory:
             f"{self.device}: {self.peak:,} bytes{of}{'' if self.fits else ', too many'}: "
             f"shared {self.shared:,}, state {self.state:,}, transient {self.transient:,} "
             f"(values {self.values:,}, workspace {self.workspace:,}, results {self.results:,})"
+            f"{self._streaming()}"
         )
+
+    def _streaming(self) -> str:
+        if not self.streamed:
+            return ""
+        time = f" in {self.streamed_ns:,} ns" if self.streamed_ns else ""
+        return f"; {self.streamed:,} bytes of weights are loaded again in a call{time}"
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def _lowered_parts(
     owners = {name: devices.serving(run.target) for run, name in found.runs.items()}
     runs = steps("lower", found.runs.items(), len(found.runs), lambda each: each[1])
     lowered = {name: known.get(name) or owners[name].lower(run, name) for run, name in runs}
-    memory = memory_plan(function, found, lowered, devices)
+    memory = memory_plan(function, found, lowered, devices, topology)
     lowered = {
         name: with_result_bytes(run, lowered[name], memory) for run, name in found.runs.items()
     }

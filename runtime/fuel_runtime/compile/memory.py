@@ -9,26 +9,30 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from fuel_dialect import dtypes
+from fuel_dialect.attributes import HOST
 from fuel_lowering.runs.launches import DeviceRun
 from fuel_passes.memory.inside import Inside
 from fuel_passes.memory.plan import PlannedMemory, plan_memory
+from fuel_passes.planning.topology import transfer_ns
 from fuel_runtime.devices.caps import check_planned
 
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
     from fuel_dialect.ops.control import BranchOp, RunOp
+    from fuel_dialect.targets.machine import Topology
     from fuel_dialect.tensors import AnyTensor
     from fuel_lowering.runs.functions import LoweredRun
     from fuel_runtime.call.survey import Survey
     from fuel_runtime.devices.present import Devices
 
-CONSTANT = ("constant", "status")
-"""The roles of buffers that a run of a device takes once, for itself alone."""
-
 
 def memory_plan(
-    function: FuncOp, survey: Survey, lowered: Mapping[str, LoweredRun], devices: Devices
+    function: FuncOp,
+    survey: Survey,
+    lowered: Mapping[str, LoweredRun],
+    devices: Devices,
+    topology: Topology | None,
 ) -> PlannedMemory:
     """Returns the memory plan of a function, over the arms that can run here."""
 
@@ -36,7 +40,14 @@ def memory_plan(
         return survey.decisions[branch].arms[arm].unavailable is None
 
     capacities = {device.name.label: device.total_bytes() for device in devices.present}
-    return plan_memory(function, _inside(survey, lowered, devices), capacities, runs_arm)
+
+    def load_ns(device: str, bytes: int) -> int:
+        if topology is None or topology.device(device) is None:
+            return 0
+        return transfer_ns(topology, HOST, device, bytes)
+
+    inside = _inside(survey, lowered, devices)
+    return plan_memory(function, inside, capacities, runs_arm, load_ns)
 
 
 def _inside(
@@ -75,9 +86,11 @@ def inside_of_lowered(run: LoweredRun, threads: int) -> Inside:
     if not isinstance(run, DeviceRun):
         workspace = run.workspace_bytes(threads)
         return Inside(weights, (), (workspace,) if workspace else ())
-    constants = tuple(buffer.bytes for buffer in run.buffers if buffer.role in CONSTANT)
-    temporaries = tuple(buffer.bytes for buffer in run.buffers if buffer.role == "temporary")
-    return Inside(weights, constants, temporaries)
+    bytes: dict[str, list[int]] = {"constant": [], "temporary": [], "status": []}
+    for buffer in run.buffers:
+        bytes.setdefault(buffer.role, []).append(buffer.bytes)
+    constants, temporaries = tuple(bytes["constant"]), tuple(bytes["temporary"])
+    return Inside(weights, constants, temporaries, sum(bytes["status"]))
 
 
 def _bytes(type: AnyTensor) -> int:

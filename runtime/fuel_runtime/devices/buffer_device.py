@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Does what devices with memory of their own share, whatever their driver."""
+"""Does what all devices with memory of their own do, whatever their driver."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import contextlib
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from fuel_passes.memory.workspace import shared_workspace
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.loaded_run import LoadedRun, Recordings, array_bytes
 from fuel_runtime.devices.memory_pool import Lease, Pool
-from fuel_runtime.devices.uploads import Uploads, Weights
+from fuel_runtime.devices.uploads import Key, Uploads, Weights
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits, Lower
 
     Array = np.ndarray[Any, np.dtype[Any]]
+
+Done = TypeVar("Done")
+
+AGES = 1 << 20
+"""The calls as which loading counts: memory that is idle then is of other programs."""
 
 
 class EndedRun(weakref.ref["LoadedRun"]):
@@ -66,6 +72,9 @@ class BufferDevice:
         self._ended: deque[EndedRun] = deque()
         self.uploads = Uploads()
         self.cap: int | None = None
+        self._weights: weakref.WeakSet[Weights] = weakref.WeakSet()
+        self.latest: weakref.ref[Weights] | None = None
+        self.uploaded_bytes = 0
         self.is_open = True
         self._is_left_behind = False
         _OPEN.add(self)
@@ -120,7 +129,7 @@ class BufferDevice:
     ) -> Mapping[str, LoadedRun]:
         """Compile kernels, each once; memory is taken by the first call that needs it."""
         runs = cast("Sequence[DeviceRun]", lowered)
-        shared = Weights(self, weights)
+        shared = Weights(self, weights, runs)
         loaded: dict[DeviceKernel, Any] = {}
         with self.lock:
             self.check_open()
@@ -129,9 +138,14 @@ class BufferDevice:
             left = kernels if is_told else _told(kernels)
             for kernel in left:
                 loaded[kernel] = self.driver.load(kernel)
+            self._weights.add(shared)
+            self.pool.clock += AGES
         temporaries = ([b.bytes for b in run.buffers if b.role == "temporary"] for run in runs)
         workspace = shared_workspace(temporaries)
-        return {run.entry: LoadedRun(self, run, loaded, shared, workspace) for run in runs}
+        return {
+            run.entry: LoadedRun(self, run, loaded, shared, workspace, position)
+            for position, run in enumerate(runs)
+        }
 
     def watched(
         self,
@@ -298,13 +312,48 @@ class BufferDevice:
         return self.pool.find(size) or self.allocate(size)
 
     def allocate(self, size: int) -> Lease:
-        """New memory of a size class; what is kept for later goes before there is none."""
+        """Returns memory of a size class, for which others give way. Raises `OutOfMemory`."""
         self._discard_ended()
-        try:
-            return self._allocate(size)
-        except OutOfMemory:
-            self._trim()
-        return self._allocate(size)
+        return self._with_room(lambda: self.pool.find(size) or self._allocate(size))
+
+    def _with_room(self, action: Callable[[], Done]) -> Done:
+        """Returns what an action does; as long as that lacks memory, others give memory up."""
+        for _ in self._making_room():
+            with contextlib.suppress(OutOfMemory):
+                return action()
+        return action()
+
+    def _making_room(self) -> Iterator[None]:
+        """
+        Has memory given up, step by step: what has been idle for two calls of the program that
+        runs, then weights, those that are used last first, then all that is idle.
+        """
+        yield
+        latest = None if self.latest is None else self.latest()
+        calls = 0 if latest is None else 2 * latest.run_count
+        self._trim(self.pool.idle_for(calls))
+        yield
+        for weights, key in self._by_next_use(latest):
+            number = weights.give_up(key)
+            yield
+            self._trim({number})
+            yield
+        self._trim()
+
+    def _by_next_use(self, latest: Weights | None) -> list[tuple[Weights, Key]]:
+        """
+        Returns what can be given up, what is used last first.
+
+        The runs of an executable come in order, again and again (Belady's rule); those of other
+        executables are not being called, and go before.
+        """
+        found = [
+            (weights is not latest, distance, weights, key)
+            for weights in list(self._weights)
+            for distance, key in weights.next_uses()
+        ]
+        found.sort(key=lambda each: each[:2])
+        return [(weights, key) for _, _, weights, key in reversed(found)]
 
     def _allocate(self, size: int) -> Lease:
         """Returns new memory within the bound that was set. Raises `OutOfMemory`."""
@@ -317,12 +366,8 @@ class BufferDevice:
         return self.pool.allocate(size)
 
     def record(self, launches: Sequence[BoundLaunch]) -> Any:
-        """Record launches, for which a driver may need memory of its own."""
-        try:
-            return self.driver.record(launches)
-        except OutOfMemory:
-            self._trim()
-        return self.driver.record(launches)
+        """Records launches, for which a driver may need memory of its own."""
+        return self._with_room(lambda: self.driver.record(launches))
 
     def workspace(self, sizes: Sequence[int]) -> list[Lease]:
         """
@@ -354,15 +399,17 @@ class BufferDevice:
             self._runs.pop(id(end), None)
             self._ended.popleft()
 
-    def _trim(self) -> None:
-        """Give all memory back that no value lies in; recordings may hold it, so they go too."""
+    def _trim(self, numbers: AbstractSet[int] | None = None) -> None:
+        """Gives idle memory of some numbers, or all, back; recordings that hold it go before."""
+        if numbers is not None and not numbers:
+            return
         self.driver.synchronise()
         self._discard_ended()
         for end in list(self._runs.values()):
             run = end()
             if run is not None:
-                run.forget()
-        self.pool.trim()
+                run.forget(numbers)
+        self.pool.trim(numbers)
 
     # The end.
 

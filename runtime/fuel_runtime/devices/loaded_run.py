@@ -9,6 +9,7 @@ recordings; the newest `MOST_RECORDINGS` are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from fuel_dialect.errors import IndexOutOfRange, LoweringError, OutOfMemory
 from fuel_passes.memory.sizes import size_class
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.interface import BoundLaunch
+from fuel_runtime.devices.uploads import LOADED, key_of
 
 if TYPE_CHECKING:
     from fuel_dialect.tensors import AnyTensor
@@ -53,6 +55,7 @@ class LoadedRun:
         kernels: Mapping[DeviceKernel, Any],
         weights: Weights,
         workspace: Sequence[int],
+        position: int,
     ):
         _check_sizes(device, run)
         self._device = device
@@ -60,6 +63,7 @@ class LoadedRun:
         self._kernels = [kernels[kernel] for kernel in run.kernels]
         self._weights = weights
         self._workspace = workspace
+        self._position = position
         least = run.result_bytes or [0] * len(run.outputs)
         self._outputs = [_output_of(t, b) for t, b in zip(run.outputs, least, strict=True)]
         self._reuses = dict(run.reuses)
@@ -69,6 +73,7 @@ class LoadedRun:
         """The temporaries that are filled before each replay."""
         self._recordings: Recordings = {}
         device.watch(self, self._recordings)
+        weights.add(self)
 
     def __call__(self, *values: DeviceArray) -> tuple[DeviceArray, ...]:
         """
@@ -78,7 +83,8 @@ class LoadedRun:
         decode step is a few replays and little else.
         """
         try:
-            return self._call(values)
+            with self._device.lock:
+                return self._call(values)
         except OutOfMemory as error:
             refusal = self._refusal(error)
         raise refusal
@@ -93,7 +99,8 @@ class LoadedRun:
 
         def call(*values: DeviceArray) -> tuple[DeviceArray, ...]:
             try:
-                return self._call(values, began)
+                with self._device.lock:
+                    return self._call(values, began)
             except OutOfMemory as error:
                 refusal = self._refusal(error)
             raise refusal
@@ -108,7 +115,7 @@ class LoadedRun:
     def _sizes(self) -> str:
         """Says what the run takes."""
         buffers = self._run.buffers
-        fixed = sum(size_class(b.bytes) for b in buffers if b.role in ("constant", "weight"))
+        fixed = sum(size_class(b.bytes) for b in buffers if b.role in LOADED)
         results = sum(size for _, _, size in self._outputs)
         return (
             f"the run takes {fixed:,} bytes of weights and constants, {sum(self._workspace):,} of "
@@ -118,8 +125,11 @@ class LoadedRun:
     def _call(
         self, values: Sequence[DeviceArray], began: Began | None = None
     ) -> tuple[DeviceArray, ...]:
-        device = self._device
-        with device.lock:
+        device, weights = self._device, self._weights
+        try:
+            weights.called, weights.is_called = self._position, True
+            device.latest = weights.reference
+            device.pool.clock += 1
             if not device.is_open or self._fixed is None:
                 self._prepare()
             find, allocate, reuses = device.pool.find, device.allocate, self._reuses
@@ -151,7 +161,9 @@ class LoadedRun:
                 self._replay_checked(recording, self._status, replay)
             elif recording is not None:
                 replay(recording)
-        return outputs
+            return outputs
+        finally:
+            weights.is_called = False
 
     def _replay_checked(self, recording: Any, status: Lease, replay: Callable[[Any], None]) -> None:
         """Replay, wait, and raise if an index was out of range."""
@@ -228,10 +240,8 @@ class LoadedRun:
         fixed: dict[int, Lease] = {}
         sizes: dict[int, int] = {}
         for index, buffer in enumerate(run.buffers):
-            if buffer.role == "constant":
-                fixed[index] = device.upload(run.constants[buffer.key])
-            elif buffer.role == "weight":
-                fixed[index] = self._weights[buffer.key]
+            if buffer.role in LOADED:
+                fixed[index] = self._weights[key_of(buffer.role, buffer.key, self._position)]
             elif buffer.role == "status":
                 fixed[index] = device.take(STATUS_BYTES)
             elif buffer.role == "temporary":
@@ -244,10 +254,16 @@ class LoadedRun:
         statuses = [i for i, buffer in enumerate(run.buffers) if buffer.role == "status"]
         self._status = fixed[statuses[0]] if statuses else None
 
-    def forget(self) -> None:
-        """Give the recordings up; under the device's lock."""
-        while self._recordings:
-            self._device.driver.discard(self._recordings.popitem()[1])
+    def give_up(self) -> None:
+        """Gives up all memory that it holds between calls; under the device's lock."""
+        self.forget()
+        self._fixed, self._status, self._poisoned = None, None, []
+
+    def forget(self, numbers: AbstractSet[int] | None = None) -> None:
+        """Gives up recordings that hold memory of some numbers, or all; under the device's lock."""
+        recordings = self._recordings
+        for key in [k for k in recordings if numbers is None or not numbers.isdisjoint(k)]:
+            self._device.driver.discard(recordings.pop(key))
 
 
 def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Memory of a device that is taken, given back and taken again.
+Keeps memory of a device that is taken, given back and taken again.
 
 What is given back is kept, by size class, and the oldest goes out first, whenever it came back: a
 program that is called again and again gets the same memory each time, so that its recordings fit.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,13 @@ POISON = 0xFF
 class Memory:
     """A piece of memory; `number` is no other's, also of memory that is gone."""
 
-    __slots__ = ("bytes", "handle", "number")
+    __slots__ = ("bytes", "handle", "number", "returned")
 
     def __init__(self, handle: Any, bytes: int):
         self.handle = handle
         self.bytes = bytes
+        self.returned = 0
+        """When it came back, by the clock of its pool."""
         self.number = next(_NUMBERS)
 
     def __lt__(self, other: Memory) -> bool:
@@ -67,6 +70,8 @@ class Pool:
         self._driver = driver
         self.taken = 0
         """The bytes that the device has given, and that have not gone back to it."""
+        self.clock = 0
+        """The calls of runs so far."""
         self.is_poisoned = False
         """True if memory that is given back, or new, is filled so that whoever reads it shows."""
         self._idle: dict[int, list[Memory]] = {}
@@ -118,18 +123,26 @@ class Pool:
             if id(end) in self._lent:
                 if self.is_poisoned:
                     self.poison(end.memory)
+                end.memory.returned = self.clock
                 idle = self._idle.setdefault(end.memory.bytes, [])
                 if end.memory not in idle:  # after an interrupt it may be there already
                     heappush(idle, end.memory)
                 del self._lent[id(end)]
             self._returned.popleft()
 
-    def trim(self) -> None:
-        """Give idle memory back to the device; nothing recorded may use it."""
+    def idle_for(self, calls: int) -> set[int]:
+        """Returns the numbers of idle memory that came back more than so many calls ago."""
+        self.collect()
+        everything = (memory for idle in self._idle.values() for memory in idle)
+        return {each.number for each in everything if self.clock - each.returned > calls}
+
+    def trim(self, numbers: AbstractSet[int] | None = None) -> None:
+        """Gives idle memory of some numbers, or all, back; nothing recorded may use it."""
         self.collect()
         for idle in self._idle.values():
-            while idle:
+            if numbers is not None:
+                idle.sort(key=lambda memory: (memory.number in numbers, memory.number))
+            while idle and (numbers is None or idle[-1].number in numbers):
                 memory = idle.pop()
                 self.taken -= memory.bytes
                 self._driver.free(memory.handle)
-        self._idle.clear()

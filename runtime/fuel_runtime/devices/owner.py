@@ -23,6 +23,10 @@ class Owner(ArrayOwner, Protocol):
     driver: Driver
     pool: Pool
     is_open: bool
+    uploaded_bytes: int
+    """The bytes of weights and constants that were brought so far."""
+    latest: Any
+    """A weak reference to the weights of the executable of which a run was called last."""
     uploads: Any
     """The arrays of the host that are on the device, by address and bytes."""
 
