@@ -426,7 +426,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "bad share": (("p.mlir", *ARGS, "--explore", "2"), "--explore: expected a share from 0 to 1"),
     "bad difference": (
         ("p.mlir", *ARGS, "--check-arms=-1"),
-        "--check-arms: expected a relative difference, such as 1e-3",
+        "--check-arms: expected a relative difference from 0 and below 1, such as 1e-3",
     ),
     "no share": (("p.mlir", *ARGS, "--explore", "x"), "--explore: expected a share from 0 to 1"),
     "bad bytes": (
