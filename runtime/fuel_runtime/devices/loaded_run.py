@@ -86,8 +86,8 @@ class LoadedRun:
             with self._device.lock:
                 return self._call(values)
         except OutOfMemory as error:
-            refusal = self._refusal(error)
-        raise refusal
+            reason = self._refusal(error)
+        raise OutOfMemory(reason)
 
     def watched(self, began: Began) -> Callable[..., tuple[DeviceArray, ...]]:
         """
@@ -102,15 +102,19 @@ class LoadedRun:
                 with self._device.lock:
                     return self._call(values, began)
             except OutOfMemory as error:
-                refusal = self._refusal(error)
-            raise refusal
+                reason = self._refusal(error)
+            raise OutOfMemory(reason)
 
         return call
 
-    def _refusal(self, error: OutOfMemory) -> OutOfMemory:
-        """Returns an error that says what the run takes; the frames of the other go with it."""
-        error.__traceback__ = None  # its frames hold memory that another arm needs
-        return OutOfMemory(f"{self._run.entry}: {error}; {self._sizes()}")
+    def _refusal(self, error: OutOfMemory) -> str:
+        """
+        Returns what an error says, with what the run takes, and lets go of the frames of the error.
+
+        They hold memory that another arm needs; so would an error that is a variable of a frame.
+        """
+        error.__traceback__ = None
+        return f"{self._run.entry}: {error}; {self._sizes()}"
 
     def _sizes(self) -> str:
         """Says what the run takes."""
