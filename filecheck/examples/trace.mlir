@@ -41,3 +41,9 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8x16xf32>
   %2 = fuel.softmax_last_dim %1 : tensor<8x16xf32>
   func.return %2 : tensor<8x16xf32>
 }
+
+// RUN: fuel-run %s --random 0 --dispatches detailed | filecheck %s --check-prefix=SERVED
+// SERVED:      matmul+relu (f32, f32, f32) of class {{.*}}: cpu/numpy tiles on {{.*}} threads
+// SERVED-NEXT:   cpu/numpy tiles: {{[0-9,]+}} ns
+// SERVED-NEXT:   cpu/numpy library: {{[0-9,]+}} ns
+// SERVED-NEXT: softmax_last_dim (f32, f32) of class {{.*}}: cpu/numpy tiles on {{.*}} threads

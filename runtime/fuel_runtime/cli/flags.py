@@ -110,6 +110,11 @@ CALL: Mapping[str, Mapping[str, Any]] = {
         "action": "store_true",
         "help": "print devices, which run is where, bytes moved, arms and why",
     },
+    "--dispatches": {
+        "choices": ("coarse", "detailed"),
+        "help": "print which code serves each kernel, on which hardware; detailed: and what else "
+        "could",
+    },
     "--quiet": {
         "dest": "progress",
         "action": "store_false",

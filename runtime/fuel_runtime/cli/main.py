@@ -110,10 +110,8 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
     if options.record is not None:
         route = json.dumps(executable.route(), indent=2) + "\n"
         Path(options.record).write_text(route, encoding="utf-8")
-    report = [*str(executable.report()).splitlines(), ""] if options.report else []
-    profile = _profiled(executable, arrays, state, options) if options.profile else []
-    lines = [*report, *profile]
-    return chain(notes, state_lines(signature, options.repeat), lines, result_lines(named))
+    told = _told(executable, arrays, state, options)
+    return chain(notes, state_lines(signature, options.repeat), told, result_lines(named))
 
 
 Prepared = tuple["Executable", tuple[Value, ...], Sequence[str]]
@@ -155,15 +153,21 @@ def _last_of(
     return executable(*arrays, **state)
 
 
-def _profiled(
+def _told(
     executable: Executable,
     arrays: Sequence[Value],
     state: Mapping[str, State],
     options: argparse.Namespace,
 ) -> list[str]:
-    """Returns the lines of a profile, and an empty one."""
-    profile = executable.profile(*arrays, repeats=options.repeat, **state)
-    return [*str(profile).splitlines(), ""]
+    """Returns the lines of what is to be told of the program, each part with an empty one."""
+    parts: list[object] = []
+    if options.report:
+        parts.append(executable.report())
+    if options.dispatches:
+        parts.append(executable.dispatches(options.dispatches))
+    if options.profile:
+        parts.append(executable.profile(*arrays, repeats=options.repeat, **state))
+    return [line for part in parts for line in (*str(part).splitlines(), "")]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fuel_dialect.context import load_program
 from fuel_dialect.errors import ArgumentError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from fuel_runtime.call.dispatch import Dispatches
     from fuel_runtime.call.profile import Profile
     from fuel_runtime.call.tracing import Recorder
     from fuel_runtime.compile.tracing import Trace
@@ -166,6 +167,24 @@ class Executable(abc.ABC):
             self(*args, **named)
 
         return profile(call, repeats, self._observing, self._code, self.module)
+
+    def dispatches(self, detail: Literal["coarse", "detailed"] = "coarse") -> Dispatches:
+        """
+        Returns which code serves the kernels of a call now, on which hardware.
+
+        Records of kernels that nothing but a source for every kernel serves are misses. With
+        "detailed" each record has all ways to make its kernels, with prices and measured times, or
+        the reason against them. Nothing is recorded unless this is called.
+        """
+        from fuel_runtime.compile.dispatching import dispatches
+
+        if detail not in ("coarse", "detailed"):
+            raise ArgumentError(f'dispatches: detail is "coarse" or "detailed", not {detail!r}')
+        live, route = self._live, self._code.parts.route
+        if live is not None and live.settled is not None:
+            route = live.settled.route
+        times = None if live is None else live.steering.times
+        return dispatches(self._code, self.module, route, times, detail == "detailed")
 
     def _observing(self, recorder: Recorder) -> AbstractContextManager[None]:
         from fuel_runtime.compile.tracing import observing

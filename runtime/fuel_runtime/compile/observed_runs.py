@@ -37,7 +37,7 @@ def observed_runs(code: Code, module: ModuleOp, one_by_one: bool) -> dict[str, R
     """
     parts, machine = code.parts, resolve(module)
     found: dict[str, RunFacts] = {}
-    for name, run in _runs(parts, module).items():
+    for name, run in runs_by_name(parts, module).items():
         owner, lowered = parts.owners[name], parts.lowered[name]
         description = target_description(machine, run.target)
         kernels = (op for op in run.body.block.ops if isinstance(op, KernelOp))
@@ -53,7 +53,7 @@ def observed_runs(code: Code, module: ModuleOp, one_by_one: bool) -> dict[str, R
     return found
 
 
-def _runs(parts: Parts, module: ModuleOp) -> Mapping[str, RunOp]:
+def runs_by_name(parts: Parts, module: ModuleOp) -> Mapping[str, RunOp]:
     """Returns the runs by name; a program that was loaded knows them by name alone."""
     if parts.runs or not parts.lowered:
         return parts.runs

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
@@ -54,9 +56,7 @@ class Host:
 
     def held_bytes(self) -> Mapping[str, int]:
         """Returns the memory of the process that is resident."""
-        import psutil
-
-        return {"resident": psutil.Process().memory_info().rss}
+        return {"resident": _process(os.getpid()).memory_info().rss}
 
     def limit(self, bytes: int) -> None:
         """Sets a bound: programs that are planned to take more are refused when compiled."""
@@ -99,3 +99,11 @@ class Host:
 
     def close(self) -> None:
         """Does nothing: what it holds are objects of Python."""
+
+
+@cache
+def _process(number: int) -> Any:
+    """Returns a process by its number; a forked child has another one."""
+    import psutil
+
+    return psutil.Process(number)
