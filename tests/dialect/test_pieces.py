@@ -19,7 +19,7 @@ from fuel_dialect.ops.base import ANY_TENSOR, FuelOp
 from fuel_dialect.tensors import AnyTensor, tensor
 
 SAID = SimpleNamespace(pieces=tuple, fill=None, shape=(4, 3))
-"""What the rules of `odd.op` say."""
+"""Holds what the rules of `odd.op` say."""
 
 
 @irdl_op_definition
