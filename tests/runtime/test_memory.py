@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fuel_dialect as fuel
 from agreement import assert_close, run
 from effort import examples
 from fake_devices import FakeDriver, fake
@@ -202,3 +204,32 @@ def test_no_more_is_taken_than_the_bound_and_the_error_names_the_run() -> None:
         f"func.func @main(%x: {T}) -> {T} {{\nfunc.return %x : {T}\n}}"
     )(X)
     np.testing.assert_array_equal(y, X)
+
+
+OUTSIDE = 600_000
+"""The bytes that two threads may take for pieces of what NumPy copies, beside the plan."""
+
+ON_THE_HOST: dict[str, tuple[str, Any]] = {
+    "argmax of the first axis": ("f32", lambda x: x.argmax(0)),
+    "argmin of what is computed": ("f32", lambda x: x.exp().argmin(0)),
+    "argmax in f64": ("f64", lambda x: x.argmax(0)),
+    "erf": ("f64", lambda x: x.erf()),
+    "gelu": ("f64", lambda x: x.gelu()),
+    "gelu of f32": ("f32", lambda x: x.gelu()),
+    "softmax": ("f32", lambda x: x.softmax()),
+    "sum of the first axis": ("f32", lambda x: x.exp().sum(axis=0)),
+}
+
+
+@pytest.mark.parametrize("case", ON_THE_HOST.values(), ids=ON_THE_HOST)
+def test_a_call_takes_of_the_host_what_was_planned(case: tuple[str, Any]) -> None:
+    dtype, make = case
+    graph = fuel.Graph()
+    executable = Session(threads=2).compile(graph.build(make(graph.input((3000, 400), dtype))))
+    x = np.ones((3000, 400), {"f32": np.float32, "f64": np.float64}[dtype])
+    planned = executable.memory().of("cpu").transient
+    tracemalloc.start()
+    executable(x)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= planned + OUTSIDE

@@ -157,9 +157,9 @@ def arg(function: str) -> Rule:
     def apply(b: Builder, op: reduction.DimReductionOp, xs: Sequence[Ref]) -> Ref:
         x, dtype = b.widen(xs[0]), np.dtype(np.intp)
         if b.rows is not None:
-            line = f"{function}({{0}}, axis={{axis}}, keepdims=True, out={{y}})"
+            line = f"support.{function}({{0}}, {{axis}}, {{y}})"
             return b.convert(b.over_rows(line, x, dtype), np.uint32)
-        recipe = Recipe((f"{function}({{0}}, axis={int_value(op.dim)}, out={{y}})",))
+        recipe = Recipe((f"support.{function}({{0}}, {int_value(op.dim)}, {{y}})",))
         found = b.step(recipe, whole(x), dtype=dtype, shape=tensor_type(op.result).get_shape())
         return b.convert(found, np.uint32)
 

@@ -9,7 +9,6 @@ is level.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,8 +44,6 @@ def _constants(values: Sequence[float], dtype: Any) -> tuple[Array, ...]:
 
 
 _ERF = _constants(ERF_ABOVE, np.float64), _constants(ERF_BELOW, np.float64)
-_erf = np.frompyfunc(math.erf, 1, 1)
-_erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 def _polynomial(x: Array, coefficients: Sequence[Array], out: Array) -> None:
@@ -71,16 +68,6 @@ def erf(x: Array, out: Array, t: Array, p: Array, q: Array) -> None:
     _polynomial(t, above, p)
     np.multiply(p, q, p)
     np.copyto(out, p, casting="unsafe")
-
-
-def erf64(x: Array, out: Array) -> None:
-    """Computes the error function of f64."""
-    np.copyto(out, _erf(x), casting="unsafe")
-
-
-def erfc64(x: Array, out: Array) -> None:
-    """Computes the complementary error function of f64."""
-    np.copyto(out, _erfc(x), casting="unsafe")
 
 
 EXACT_QUOTIENT = 2.0**28

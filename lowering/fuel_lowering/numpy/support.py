@@ -17,12 +17,11 @@ from fuel_dialect.errors import IndexOutOfRange
 from fuel_dialect.reference.bounds import check_indices
 from fuel_dialect.reference.precision import Array, convert
 from fuel_lowering.numpy.buffers import ALIGNMENT
+from fuel_lowering.numpy.pieces import argmax, argmin, erf64, erfc64
 from fuel_lowering.numpy.pool import Pool, quiet_context
 from fuel_lowering.numpy.results import Results
 from fuel_lowering.numpy.special import (
     erf,
-    erf64,
-    erfc64,
     quotient,
     remainder,
     remainder_of_integers,
@@ -33,6 +32,8 @@ __all__ = [
     "Pool",
     "Results",
     "arena",
+    "argmax",
+    "argmin",
     "before_writes",
     "check_indices",
     "check_position",
