@@ -206,6 +206,27 @@ def test_no_more_is_taken_than_the_bound_and_the_error_names_the_run() -> None:
     np.testing.assert_array_equal(y, X)
 
 
+def test_a_value_that_does_not_fit_is_named_with_the_run_that_reads_it() -> None:
+    session = Session(fake("cpu,cuda:0"), memory={"cuda:0": 512})
+    exe = session.compile(chain(1), weights={"w0": X})
+    with pytest.raises(
+        OutOfMemory, match=r"^arg0 is brought to cuda:0 for run0: cuda:0: 1,024 bytes"
+    ):
+        exe(X)
+    wants = "cuda:0: 1,024 bytes are wanted, 512 are free of the 512 that it may give"
+    text = program(on("cpu", f"%y = fuel.exp %x : {T}"), f"func.return %y : {T}")
+    with pytest.raises(OutOfMemory, match=r"^result 0 of run0 is brought to cuda:0 for a result: "):
+        session.compile(text, results="cuda:0")(X)
+    two = program(
+        on("cpu", f"%y = fuel.exp %x : {T}"),
+        on("cuda:0", f"%z = fuel.neg %y : {T}"),
+        f"func.return %z : {T}",
+    )
+    with pytest.raises(OutOfMemory) as raised:
+        session.compile(two)(X)
+    assert str(raised.value).startswith(f"result 0 of run0 is brought to cuda:0 for run1: {wants}")
+
+
 OUTSIDE = 600_000
 """The bytes that two threads may take for pieces of what NumPy copies, beside the plan."""
 

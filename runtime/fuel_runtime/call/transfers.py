@@ -7,6 +7,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from fuel_dialect.errors import OutOfMemory
+
 if TYPE_CHECKING:
     from fuel_runtime.call.report import TransferReport
     from fuel_runtime.devices.interface import Device
@@ -19,20 +21,28 @@ class TransferFunction:
     An argument that is there already is handed on as it is, and does not count as moved.
     """
 
-    def __init__(self, device: Device, report: TransferReport, memory: int = 0):
+    def __init__(self, device: Device, report: TransferReport, reader: str, memory: int = 0):
         self._receive = device.receive
+        self._reader = reader
         self._memory = memory
         self._lock = Lock()
         self.report = report
         self.moves = 0
 
     def __call__(self, value: Any) -> Any:
-        """Returns the value on the device. Raises `OutOfMemory`."""
-        moved = self._receive(value, self._memory)
-        if moved is not value:
-            with self._lock:
-                self.moves += 1
-        return moved
+        """Returns the value on the device. Raises `OutOfMemory` that names it and who reads it."""
+        try:
+            moved = self._receive(value, self._memory)
+        except OutOfMemory as error:
+            # Its frames hold memory that another arm needs.
+            reason, error.__traceback__ = str(error), None
+        else:
+            if moved is not value:
+                with self._lock:
+                    self.moves += 1
+            return moved
+        report = self.report
+        raise OutOfMemory(f"{report.value} is brought to {report.to} for {self._reader}: {reason}")
 
 
 class Once:

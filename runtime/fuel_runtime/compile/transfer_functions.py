@@ -50,7 +50,16 @@ def _transfer_function(parts: Parts, route: Route, transfer: Transfer) -> Transf
         to=transfer.to.label,
         bytes=port.bytes,
     )
-    return TransferFunction(parts.devices.at(transfer.to), report, transfer.memory)
+    device, reader = parts.devices.at(transfer.to), _reader(route, transfer)
+    return TransferFunction(device, report, reader, transfer.memory)
+
+
+def _reader(route: Route, transfer: Transfer) -> str:
+    """Names the first run that reads what a transfer brings, else says that it is a result."""
+    for call in route.calls:
+        if transfer.result in call.inputs:
+            return _reader(route, call) if isinstance(call, Transfer) else call.function
+    return "a result"
 
 
 def _described(parts: Parts, route: Route, transfer: Transfer) -> str:
