@@ -153,7 +153,7 @@ class Subject:
         np.testing.assert_allclose(got, np.cos(self.total), rtol=1e-4, atol=1e-5)
 
     def recover(self) -> None:
-        """What was suspended is tried again."""
+        """Lets what was suspended be tried again."""
         self.lab.now += 10_000
         self.lab.poll()
 

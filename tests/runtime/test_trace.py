@@ -261,6 +261,24 @@ def test_an_argument_that_is_there_already_is_not_moved(path: Path) -> None:
     assert [e["args"]["to"] for e in trace.of_kind("transfer")] == ["cuda:0", "cpu"]
 
 
+def test_weights_that_a_run_brings_to_its_device_are_told(path: Path) -> None:
+    devices = open_devices("cpu,cuda:0", 2, "cuda:0", REGISTRY)
+    text = """
+    func.func @main(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {
+      %w = fuel.weight "w" : tensor<16x16xf32>
+      %y = fuel.matmul %x, %w : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      func.return %y : tensor<16x16xf32>
+    }
+    """
+    weights = {"w": np.ones((16, 16), np.float32)}
+    exe = Session(devices, device="cuda:0").compile(text, weights=weights)
+    with exe.trace(path):
+        for _ in range(2):
+            exe(np.ones((16, 16), np.float32))
+    runs = [e["args"].get("uploaded", 0) for e in Read.of(path).of_kind("run")]
+    assert runs == [1024, 0]
+
+
 def test_picks_say_why_and_whether_they_were_made_before(path: Path) -> None:
     lab = Lab()
     exe = lab.compile(ONE)

@@ -159,14 +159,14 @@ class Recorder:
 
         def run(*values: Any) -> Any:
             own.began.clear()
-            start = self._now()
+            before, start = device.uploaded_bytes, self._now()
             try:
                 results = inner(*values)
                 device.synchronise()
             except BaseException as error:
-                self._ran(facts, start, details, error)
+                self._ran(facts, start, {**details, **_uploads(device, before)}, error)
                 raise
-            self._ran(facts, start, details)
+            self._ran(facts, start, {**details, **_uploads(device, before)})
             self._count(device)
             return results
 
@@ -229,3 +229,9 @@ class Recorder:
         if own.lane is None:
             own.lane = Lane(next(self._lanes), threading.current_thread().name)
         return own.lane
+
+
+def _uploads(device: Device, before: int) -> dict[str, int]:
+    """Returns the bytes of weights that a run brought to its device, if it brought any."""
+    brought = device.uploaded_bytes - before
+    return {"uploaded": brought} if brought else {}

@@ -108,6 +108,11 @@ class Device(Protocol):
         ...
 
     @property
+    def uploaded_bytes(self) -> int:
+        """The bytes of weights and constants that were brought so far; 0 on the host."""
+        ...
+
+    @property
     def cap(self) -> int | None:
         """The bound that was set on its memory; None where there is none."""
         ...

@@ -31,6 +31,7 @@ class Host:
     """The CPU, with some targets; none where a session did not ask for runs on it."""
 
     limits = Limits(on_host_cores=True)
+    uploaded_bytes = 0
     taker = None
     """Its values are in the host's memory, where other libraries read them anyhow."""
 
