@@ -158,6 +158,20 @@ def test_several_calls_and_what_the_events_are_in_python(path: Path) -> None:
     assert len(Read.of(path).of_kind("kernel")) == 6
 
 
+def test_a_trace_can_be_begun_again(path: Path) -> None:
+    exe = mlp()
+    trace = exe.trace(path)
+    assert trace.events == ()
+    for calls in (1, 2):
+        with trace:
+            for _ in range(calls):
+                exe(*ARGS)
+        assert len(Read.of(path).of_kind("call")) == calls
+        with pytest.raises(TraceError), trace, trace:
+            pass
+    assert len(exe.profile(*ARGS, repeats=1).kernels) == 2
+
+
 def test_threads_have_lanes_of_their_own(path: Path) -> None:
     exe = mlp()
     want = exe(*ARGS)

@@ -56,9 +56,9 @@ class Recorder:
 
     def begin(self) -> None:
         """Begins the time of the trace, with the memory of every device."""
+        held = {label: device.held_bytes() for label, device in self._devices.items()}
         self._start = time.perf_counter_ns()
-        for device in self._devices.values():
-            self._count(device)
+        self.events += [Count(label, 0, bytes) for label, bytes in held.items()]
 
     def forget(self) -> None:
         """Gives up the functions that are observed; what they hold may be large."""

@@ -52,26 +52,33 @@ class Trace(AbstractContextManager["Trace"]):
         module: ModuleOp,
     ):
         self._path = path
-        self._devices = code.parts.devices
-        self._recorder = recorder_of(code, module, one_by_one=False)
-        self._observed = observing(self._recorder)
+        self._observing = observing
+        self._code = code
+        self._module = module
+        self._recorder: Recorder | None = None
+        self._observed: AbstractContextManager[None] | None = None
 
     @property
     def events(self) -> tuple[Event, ...]:
         """The events so far, in the order in which they ended."""
-        return tuple(self._recorder.events)
+        return () if self._recorder is None else tuple(self._recorder.events)
 
     def __enter__(self) -> Self:
         folder = self._path.absolute().parent
         if not folder.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
-        self._observed.__enter__()
-        self._recorder.begin()
+        recorder = recorder_of(self._code, self._module, one_by_one=False)
+        observed = self._observing(recorder)
+        recorder.begin()
+        observed.__enter__()
+        self._recorder, self._observed = recorder, observed
         return self
 
     def __exit__(self, *error: object) -> None:
+        assert self._observed is not None
         self._observed.__exit__(None, None, None)
-        devices = (self._devices.host, *self._devices.present)
+        present = self._code.parts.devices
+        devices = (present.host, *present.present)
         hardware = {device.name.label: device.identity for device in devices}
         content = chrome(self.events, {"fuel": version("fuel-compiler"), "devices": hardware})
         write_whole(self._path, lambda file: file.write(content))
