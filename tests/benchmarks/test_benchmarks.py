@@ -123,3 +123,16 @@ def test_shaders_and_replays_are_measured_on_vulkan(tmp_path: Path) -> None:
     for contestant in ("kp sequence", "fuel driver", "fuel call"):
         assert done.stdout.count(f"\n  {contestant} ") == 2
     assert done.stdout.count("a replay takes at most 1.1 times the sequence of kp; measured") == 2
+
+
+def test_planned_memory_is_compared_with_what_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "memory.json"
+    command = [sys.executable, str(BENCHMARKS / "memory.py"), "--graphs=5", f"--out={file}"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "pass  no more than NumPy, measured" in done.stdout
+    found = json.loads(file.read_text())
+    planned, measured = (found["example"][f"fuel, {how}"] for how in ("planned", "measured"))
+    assert planned <= measured <= planned + 20_000
+    assert found["graphs"]["graphs"] == 5
+    assert 1 <= found["graphs"]["median"] <= found["graphs"]["worst"]
