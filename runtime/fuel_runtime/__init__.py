@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fuel_runtime.array_files import load_arrays, save_arrays
+    from fuel_runtime.call.dispatch import Dispatches
+    from fuel_runtime.call.profile import Profile
     from fuel_runtime.call.report import Report
     from fuel_runtime.call.state import State
     from fuel_runtime.compile.executable import Executable
     from fuel_runtime.compile.session import Session
+    from fuel_runtime.compile.tracing import Trace
     from fuel_runtime.devices.arrays import DeviceArray
     from fuel_runtime.devices.opening import open_devices
 
 __all__ = [
     "DeviceArray",
+    "Dispatches",
     "Executable",
+    "Profile",
     "Report",
     "Session",
     "State",
+    "Trace",
     "load_arrays",
     "open_devices",
     "save_arrays",
@@ -28,10 +34,13 @@ __all__ = [
 
 _HOME = {
     "DeviceArray": "fuel_runtime.devices.arrays",
+    "Dispatches": "fuel_runtime.call.dispatch",
     "Executable": "fuel_runtime.compile.executable",
+    "Profile": "fuel_runtime.call.profile",
     "Report": "fuel_runtime.call.report",
     "Session": "fuel_runtime.compile.session",
     "State": "fuel_runtime.call.state",
+    "Trace": "fuel_runtime.compile.tracing",
     "load_arrays": "fuel_runtime.array_files",
     "open_devices": "fuel_runtime.devices.opening",
     "save_arrays": "fuel_runtime.array_files",

@@ -22,6 +22,7 @@ from fake_devices import REGISTRY
 from fuel_dialect.errors import DeviceFailure, IndexOutOfRange, OutOfMemory, TraceError
 from fuel_dialect.ops.control import KernelOp
 from fuel_runtime import Executable, Session
+from fuel_runtime.cli.main import main
 from fuel_runtime.devices.opening import open_devices
 from live_programs import CPU, CUDA, ONE, STATE, TWO, Fails, Lab, X, one, two
 from machines import machines, placed_programs
@@ -211,6 +212,27 @@ def test_a_call_that_raises_is_in_the_trace_with_its_error(path: Path) -> None:
     assert "error" in trace.of_kind("kernel")[-1]["args"]
     (result,) = exe(np.zeros((4, 2), np.float32), np.array([0, 1, 2], np.uint32))
     np.testing.assert_array_equal(result, np.ones((3, 2)))
+
+
+def test_fuel_run_writes_the_trace_of_a_call_that_fails(
+    tmp_path: Path, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "p.mlir"
+    program.write_text(
+        "func.func @main(%x: tensor<2xf32>, %i: tensor<3xui32>) -> tensor<3xf32> {\n"
+        "  %0 = fuel.index_select %x, %i {dim = 0 : i64}\n"
+        "    : tensor<2xf32>, tensor<3xui32> -> tensor<3xf32>\n"
+        "  func.return %0 : tensor<3xf32>\n}\n"
+    )
+    np.savez(tmp_path / "a.npz", arg0=np.ones(2, "f4"), arg1=np.array([0, 1, 7], np.uint32))
+    given = [str(program), str(tmp_path / "a.npz"), "--trace", str(path)]
+    assert main([*given, "--out", str(tmp_path / "y.npz")]) == 2
+    assert "index 7 is out of range" in capsys.readouterr().err
+    assert "IndexOutOfRange" in Read.of(path).of_kind("call")[0]["args"]["error"]
+    assert not (tmp_path / "y.npz").exists()
+    np.savez(tmp_path / "a.npz", arg0=np.ones(2, "f4"), arg1=np.array([0, 1, 1], np.uint32))
+    assert main(given) == 0
+    assert "error" not in Read.of(path).of_kind("call")[0]["args"]
 
 
 def test_arguments_that_do_not_fit_are_a_call_without_runs(path: Path) -> None:
