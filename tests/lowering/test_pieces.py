@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What is computed piece by piece equals what NumPy computes as a whole, in little memory."""
+"""Tests that computing piece by piece gives what NumPy gives at once, in little memory."""
 
 from __future__ import annotations
 
