@@ -374,3 +374,16 @@ def test_constants_give_way_as_weights_do() -> None:
     for _ in range(4):
         np.testing.assert_array_equal(exe(w[:1])[0], w[:1] @ one @ w @ two)
         assert driver_of(devices).used <= 1024
+
+
+def test_recordings_are_replayed_where_weights_come_back_to_the_same_memory() -> None:
+    weights = weights_of([32] * 6)
+    devices, exe = streamed(SIX, weights, 6 << 10)
+    want, driver = by_hand(X, weights, list(range(6))), driver_of(devices)
+    for _ in range(40):
+        exe(X)
+    made, brought = driver.done["record"], card_of(devices).uploaded_bytes
+    for _ in range(10):
+        np.testing.assert_array_equal(exe(X)[0], want)
+    assert driver.done["record"] == made
+    assert card_of(devices).uploaded_bytes > brought

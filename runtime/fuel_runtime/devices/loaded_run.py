@@ -36,7 +36,10 @@ MOST_RECORDINGS = 8
 STATUS_BYTES = 4
 
 Recordings = dict[tuple[int, ...], Any]
-"""By the numbers of the memory of inputs and results, the oldest first."""
+"""
+By the numbers of the memory of inputs and results, and that of the set of all other memory; the
+oldest first.
+"""
 
 Began = Callable[[int], None]
 """Hears the number of the kernel that begins; -1 where one has ended."""
@@ -72,6 +75,9 @@ class LoadedRun:
         self._poisoned: list[Lease] = []
         """The temporaries that are filled before each replay."""
         self._recordings: Recordings = {}
+        self._sets: dict[tuple[int, ...], int] = {}
+        """A number below 0 for each set of memory, beside inputs and results, of recordings."""
+        self._set = 0
         device.watch(self, self._recordings)
         weights.add(self)
 
@@ -150,7 +156,7 @@ class LoadedRun:
                     for index, (shape, dtype, size) in enumerate(self._outputs)
                 ]
             )
-            key = tuple([array.lease.number for array in (*values, *outputs)])
+            key = (*[array.lease.number for array in (*values, *outputs)], self._set)
             replay = device.driver.replay
             if began is None:
                 recording = self._recordings.get(key)
@@ -247,27 +253,40 @@ class LoadedRun:
             if buffer.role in LOADED:
                 fixed[index] = self._weights[key_of(buffer.role, buffer.key, self._position)]
             elif buffer.role == "status":
-                fixed[index] = device.take(STATUS_BYTES)
+                fixed[index] = self._status = self._status or device.take(STATUS_BYTES)
             elif buffer.role == "temporary":
                 sizes[index] = buffer.bytes
         ranked = sorted(sizes, key=lambda index: -sizes[index])
         temporaries = device.workspace(self._workspace[: len(ranked)])
         fixed.update(zip(ranked, temporaries, strict=True))
         self._poisoned = temporaries if device.pool.is_poisoned else []
+        self._number(tuple([lease.number for lease in fixed.values()]))
         self._fixed = fixed
-        statuses = [i for i, buffer in enumerate(run.buffers) if buffer.role == "status"]
-        self._status = fixed[statuses[0]] if statuses else None
+
+    def _number(self, memory: tuple[int, ...]) -> None:
+        """Numbers a set of memory: recordings that hold another are not for the calls to come."""
+        recorded = {key[-1] for key in self._recordings}
+        self._sets = {held: number for held, number in self._sets.items() if number in recorded}
+        self._set = self._sets.setdefault(memory, min(self._sets.values(), default=0) - 1)
 
     def give_up(self) -> None:
-        """Gives up all memory that it holds between calls; under the device's lock."""
-        self.forget()
-        self._fixed, self._status, self._poisoned = None, None, []
+        """
+        Gives weights, constants and workspace up; under the device's lock.
+
+        Recordings stay for the case that the same memory is taken again.
+        """
+        self._fixed, self._poisoned = None, []
 
     def forget(self, numbers: AbstractSet[int] | None = None) -> None:
         """Gives up recordings that hold memory of some numbers, or all; under the device's lock."""
-        recordings = self._recordings
-        for key in [k for k in recordings if numbers is None or not numbers.isdisjoint(k)]:
-            self._device.driver.discard(recordings.pop(key))
+        for key in list(self._recordings):
+            if numbers is None or self._holds(key, numbers):
+                self._device.driver.discard(self._recordings.pop(key))
+
+    def _holds(self, key: tuple[int, ...], numbers: AbstractSet[int]) -> bool:
+        """Returns True if the recording of a key holds memory of some numbers."""
+        held = (memory for memory, number in self._sets.items() if number == key[-1])
+        return not numbers.isdisjoint((*key, *next(held)))
 
 
 def array_bytes(shape: Sequence[int], dtype: np.dtype[Any]) -> int:

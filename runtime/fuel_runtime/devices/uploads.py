@@ -47,7 +47,7 @@ class Reader(Protocol):
     """A run that reads weights."""
 
     def give_up(self) -> None:
-        """Gives up all memory that it holds between calls."""
+        """Gives up what it holds of weights between calls."""
         ...
 
 
