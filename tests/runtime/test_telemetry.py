@@ -83,7 +83,7 @@ def test_tiers_of_load_follow_the_load(loads: list[float]) -> None:
     for load in loads:
         tiers = settle(tiers, Signals(load=load))
         assert tiers.load is not None
-        assert 0 <= tiers.load - min(int(load * 10 + 1e-9), 9) <= 1
+        assert 0 <= tiers.load - sum(step / 10 <= load for step in range(1, 10)) <= 1
 
 
 def test_an_epoch_is_new_when_a_tier_is() -> None:

@@ -9,7 +9,8 @@ A measurement replaces the price of a model. What nobody measured is None, never
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from math import prod
 from typing import Protocol, runtime_checkable
 
@@ -44,6 +45,13 @@ class MeasurementKey:
     """Of the code that makes the kernel."""
     hardware: str = UNTRACKED
     """The chip, its driver and its clock."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, each.name) for each in fields(self)))
 
 
 @runtime_checkable

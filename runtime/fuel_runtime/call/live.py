@@ -23,6 +23,7 @@ from fuel_runtime.call.report import Change, Fault
 from fuel_runtime.call.route import Call, Route
 from fuel_runtime.call.stream import Stream
 from fuel_runtime.call.stretch import LEFT, Choices, Stretch, WrittenRoute
+from fuel_runtime.call.timed_calls import TimedCalls
 from fuel_runtime.call.walk_source import last_uses
 from fuel_runtime.picker.decision import Decision, Pick
 from fuel_runtime.picker.policy import Policy
@@ -41,8 +42,6 @@ MOST_WALKS = 32
 """The walks and stretches that an executable keeps, each."""
 
 MOST_EVENTS = 64
-MEASURE_EVERY = 64
-"""Of so many calls one is timed, where times are kept."""
 
 Walk = Callable[..., tuple[Any, ...]]
 
@@ -93,7 +92,9 @@ class Live:
         self.warm: set[tuple[str, int]] = set()
         """The arms that have run, and keep what they took for good."""
         self.calls = 0
-        """Counted only where calls are timed."""
+        """Counted only where calls may explore."""
+        self.counter = None if steering.times is None else TimedCalls()
+        """Counts down to the calls that are timed, where times are kept."""
         self.explored = 0
         self.settled: WrittenRoute | None = None
         tolerance = steering.policy.check_arms
@@ -129,8 +130,14 @@ class Live:
     def stream(
         self, use: Use | None, arguments: tuple[Any, ...], observer: Observer | None = None
     ) -> tuple[Any, ...]:
-        """Make the decisions of a call as it comes to them, and settle the route of them."""
-        epoch = self.telemetry.epoch
+        """
+        Make the decisions of a call as it comes to them, and settle the route of them.
+
+        Where nothing has changed since it was settled, it is time for a call that is timed.
+        """
+        epoch, counter = self.telemetry.epoch, self.counter
+        if epoch == self.epoch and counter is not None:
+            return self._sampled(counter, use, arguments, observer)
         self.telemetry.start()
         if self.checks is not None:
             return self._again(self._resolved(), epoch, use, arguments, observer)
@@ -160,10 +167,7 @@ class Live:
             self.note(path, pick)
         decided = {b: picks[d.path].arm for b, d in self.decisions.items() if d.path in picks}
         self._settle(self.stretch_of(decided).written, epoch)
-        try:
-            return self.observed_walk(observer)(use, *arguments)
-        except LEFT as error:
-            return self.leave(error, use, arguments, observer)
+        return self._walked(use, arguments, observer)
 
     def leave(
         self,
@@ -307,7 +311,8 @@ class Live:
 
     def _steered(self, walk: Walk, written: WrittenRoute, observer: Observer | None = None) -> Walk:
         """Returns the walk of a route with what a session wants besides: times and checks."""
-        walk = walk if self.steering.times is None else self._counted(walk, observer)
+        times, explore = self.steering.times, self.steering.policy.explore
+        walk = self._exploring(walk, observer) if explore and times is not None else walk
         return walk if self.checks is None else self._checked(self.checks, walk, written)
 
     def observed_walk(self, observer: Observer | None) -> Walk:
@@ -356,19 +361,42 @@ class Live:
 
         return checked
 
-    def _counted(self, walk: Walk, observer: Observer | None) -> Walk:
-        """Returns a walk of which every so many calls are timed."""
+    def _exploring(self, walk: Walk, observer: Observer | None) -> Walk:
+        """Returns a walk of which a share of the calls tries an arm that nobody has measured."""
         explore = self.steering.policy.explore
 
-        def counted(use: Use | None, *arguments: Any) -> tuple[Any, ...]:
+        def exploring(use: Use | None, *arguments: Any) -> tuple[Any, ...]:
             self.calls += 1
-            if explore and self.explored + 1 <= explore * self.calls and self._has_unmeasured:
+            if self.explored + 1 <= explore * self.calls and self._has_unmeasured:
                 return self.timed(use, arguments, exploring=True, observer=observer)
-            if self.calls % MEASURE_EVERY == 0:
-                return self.timed(use, arguments, observer=observer)
             return walk(use, *arguments)
 
-        return counted
+        return exploring
+
+    def _sampled(
+        self,
+        counter: TimedCalls,
+        use: Use | None,
+        arguments: tuple[Any, ...],
+        observer: Observer | None,
+    ) -> tuple[Any, ...]:
+        """Makes a call by the settled route with a clock beside it: as ever, or arm by arm."""
+        start = time.perf_counter_ns()
+        if counter.is_plain_known:
+            results = self.timed(use, arguments, observer=observer)
+            counter.timed(time.perf_counter_ns() - start)
+        else:
+            results = self._walked(use, arguments, observer)
+            counter.plain(time.perf_counter_ns() - start)
+        return results
+
+    def _walked(
+        self, use: Use | None, arguments: tuple[Any, ...], observer: Observer | None
+    ) -> tuple[Any, ...]:
+        try:
+            return self.observed_walk(observer)(use, *arguments)
+        except LEFT as error:
+            return self.leave(error, use, arguments, observer)
 
     @property
     def _has_unmeasured(self) -> bool:

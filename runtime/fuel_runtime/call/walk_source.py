@@ -41,7 +41,7 @@ def call(self{parameters}, *rest, state=None, **named):
 
 
 LIVE = """\
-if live.epoch != telemetry.epoch:
+{unsettled}:
     return live.stream({use}, {given})
 try:
     return live.walk({use}, {given_plain})
@@ -62,17 +62,26 @@ def write(route: Route, signature: Signature) -> str:
     return _entry(signature, route.mobile, _statements(route, signature))
 
 
-def write_live(signature: Signature, mobile: Collection[int]) -> str:
+COUNTED = """\
+counter.left -= 1
+if counter.left <= 0 or live.epoch != telemetry.epoch"""
+
+SETTLED = "if live.epoch != telemetry.epoch"
+
+
+def write_live(signature: Signature, mobile: Collection[int], is_counted: bool) -> str:
     """
     Returns the source of `call(self, a0, ...)` for a program whose route is chosen as it runs.
 
     It uses what `write` says, and `live` with `telemetry`: while their epochs are the same, the
-    walk of the settled route; `left` holds the errors after which another arm is tried.
+    walk of the settled route; `left` holds the errors after which another arm is tried. With
+    `is_counted`, `counter` says when a call is timed (`timed_calls`).
     """
     everything = _arguments(signature)
     use = "use" if signature.members else "None"
     given, plain = tuple_of(everything), tuple_of(everything)[1:-1]
-    text = LIVE.format(use=use, given=given, given_plain=plain)
+    unsettled = COUNTED if is_counted else SETTLED
+    text = LIVE.format(unsettled=unsettled, use=use, given=given, given_plain=plain)
     return _entry(signature, mobile, text.splitlines())
 
 

@@ -82,8 +82,8 @@ def assembled(
     if live is not None:
         from fuel_runtime.call.stretch import LEFT
 
-        entry |= {"live": live, "telemetry": live.telemetry, "left": LEFT}
-        method = write_live(signature, route.mobile)
+        entry |= {"live": live, "telemetry": live.telemetry, "left": LEFT, "counter": live.counter}
+        method = write_live(signature, route.mobile, is_counted=live.counter is not None)
         walk = f"{live.written(dict(route.decisions)).source}\n\n{method}"
     else:
         entry |= {**namespace, **code.transfers.functions(route)}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -33,8 +32,7 @@ class Candidate(NamedTuple):
         return self._replace(rank=rank, note=note) if rank > self.rank else self
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """Holds what is known when a decision is made."""
 
     decision: Decision
@@ -43,7 +41,7 @@ class View:
     policy: Policy
     incumbent: int | None = None
     """The arm that the decision took last; None for the first time."""
-    failed: Mapping[int, str] = field(default_factory=dict[int, str])
+    failed: Mapping[int, str] = MappingProxyType({})
     """Arms that have failed in this very call, and why."""
     warm: frozenset[int] = frozenset()
     """Arms whose lasting memory is taken already."""
