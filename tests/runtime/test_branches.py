@@ -242,6 +242,7 @@ def test_the_report_as_json() -> None:
         "origin": "user",
         "chosen": False,
         "why_not": "arm 0 comes first",
+        "measured_ns": None,
     }
 
 
