@@ -53,11 +53,11 @@ class KernelKind:
 
     def price_ns(self, kernel: Any, target: Any) -> int:
         """Returns the price of a kernel of this kind."""
-        return self._code["price"](kernel, target)
+        return plugins.called(self.price, self._code["price"], kernel, target)
 
     def extents_of(self, kernel: Any) -> tuple[int, ...]:
         """Returns the numbers of a kernel that its measured time depends on."""
-        return tuple(self._code["extents"](kernel))
+        return tuple(plugins.called(self.extents, self._code["extents"], kernel))
 
     @cached_property
     def _code(self) -> dict[str, Callable[..., Any]]:

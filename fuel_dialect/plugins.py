@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from xdsl.ir import Operation
 
-from fuel_dialect.errors import PluginError
+from fuel_dialect.errors import FuelError, PluginError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -138,9 +138,37 @@ def described(group: str, name: str, kind: type[D]) -> D | None:
 
 
 def named(path: str) -> Callable[..., Any]:
-    """Returns what a string `module:attribute` names. Raises `ImportError` and `AttributeError`."""
+    """
+    Returns what a string `module:attribute` names.
+
+    Raises `ModuleNotFoundError` for a package that is not installed, and `PluginError` for a string
+    of another package that names nothing in a package that is.
+    """
     module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        absent = isinstance(error, ModuleNotFoundError) and "." not in (error.name or ".")
+        if absent or module.startswith("fuel_"):
+            raise
+        raise PluginError(
+            f"{path!r}, which the package {module.partition('.')[0]} gives for a kind of kernel or "
+            f"a target, names nothing: {error}"
+        ) from error
+
+
+def called(path: str, function: Callable[..., Any], *given: Any) -> Any:
+    """
+    Returns what a function gives that a string named.
+
+    Raises `PluginError` for an error, none of fuel's, in a function of another package.
+    """
+    try:
+        return function(*given)
+    except Exception as error:
+        if isinstance(error, FuelError) or path.startswith("fuel_"):
+            raise
+        raise PluginError(f"{path} failed: {type(error).__name__}: {error}") from error
 
 
 # Ops.

@@ -88,6 +88,13 @@ class Tensor(Handle, NumpyMethods):
             f"{self!r} has no elements while the program is being built; build the module, run it"
         )
 
+    def __float__(self) -> NoReturn:
+        raise GraphError(
+            f"{self!r} has no number while the program is being built; build the module, run it"
+        )
+
+    __int__ = __complex__ = __float__
+
     def __len__(self) -> int:
         if not self.ndim:
             raise ShapeError("len: a rank-0 tensor has no length")

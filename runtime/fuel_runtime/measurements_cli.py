@@ -9,11 +9,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fuel_dialect.errors import FuelError
+from fuel_passes.commands import check_place, run_command
 from fuel_passes.planning.measurements_schema import dump
 from fuel_runtime.measurement_store import MeasurementStore, Row
 
-FAILURE = 2
 DAY_S = 86_400.0
 
 
@@ -44,18 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = command.parse_args(argv)
     if options.command == "prune" and not (options.all or options.days or options.target):
         command.error("prune: say which times: --days, --target or --all")
-    try:
-        for line in _run(options):
-            print(line)
-    except BrokenPipeError:
-        sys.stderr.close()
-    except (FuelError, OSError) as error:
-        print(f"fuel-measurements: error: {error}", file=sys.stderr)
-        return FAILURE
-    return 0
+    return run_command("fuel-measurements", lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> Iterator[str]:
+    if options.command == "export" and options.out is not None:
+        check_place(options.out)
     store = MeasurementStore(options.store, read_only=options.command != "prune")
     if options.command == "prune":
         older = None if options.days is None else options.days * DAY_S

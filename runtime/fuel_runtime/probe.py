@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuel_dialect.attributes import HOST
-from fuel_dialect.errors import FuelError
 from fuel_dialect.plugins import named
 from fuel_dialect.targets.machine import (
     PCIE_BYTES_PER_NS,
@@ -27,12 +26,11 @@ from fuel_dialect.targets.machine import (
     both_ways,
 )
 from fuel_dialect.targets.registry import Registry, kinds, serving
+from fuel_passes.commands import check_place, run_command
 from fuel_passes.planning.topology import preset, validated
 from fuel_passes.planning.topology_json import dump
 from fuel_runtime.devices.host.rates import host_rates
 from fuel_runtime.probing import Measure, Probing, Seen, Tool
-
-FAILURE = 2
 
 
 def probe(
@@ -106,22 +104,23 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None, tool: Tool = ask, measure: Measure = host_rates) -> int:
     """Run the command; the exit code: 0, or 2 after an error."""
     options = parser().parse_args(argv)
-    try:
-        if options.preset is not None:
-            topology, assumed = preset(options.preset), ()
-        else:
-            topology, assumed = probe(options.name, tool, None if options.typical else measure)
-        text = dump(topology)
-        if options.out is None:
-            print(text, end="")
-        else:
-            Path(options.out).write_text(text, encoding="utf-8")
-    except (FuelError, OSError) as error:
-        print(f"fuel-topology: error: {error}", file=sys.stderr)
-        return FAILURE
+    return run_command("fuel-topology", lambda: _lines(options, tool, measure))
+
+
+def _lines(options: argparse.Namespace, tool: Tool, measure: Measure) -> Iterator[str]:
+    if options.out is not None:
+        check_place(options.out)
+    if options.preset is not None:
+        topology, assumed = preset(options.preset), ()
+    else:
+        topology, assumed = probe(options.name, tool, None if options.typical else measure)
+    text = dump(topology)
+    if options.out is None:
+        yield text.removesuffix("\n")
+    else:
+        Path(options.out).write_text(text, encoding="utf-8")
     for sentence in assumed:
         print(f"assumed {sentence}", file=sys.stderr)
-    return 0
 
 
 if __name__ == "__main__":

@@ -20,10 +20,18 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         with os.fdopen(handle, "wb") as file:
             write(file)
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        _take_place(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _take_place(temporary: str, path: Path) -> None:
+    """Gives a file its own name. Raises `OSError` that names no other."""
+    try:
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
 
 
 def _umask() -> int:

@@ -478,3 +478,11 @@ def test_array_constants_whose_values_fit_an_integer_dtype_are_kept():
     results = evaluate(g.build([g.constant(value, dtype) for value, dtype, _ in cases]))
     for (_, _, expected), result in zip(cases, results, strict=True):
         assert result.tolist() == expected
+
+
+@pytest.mark.parametrize("convert", [float, int, complex])
+def test_a_tensor_is_no_number_while_the_program_is_built(convert: type) -> None:
+    x = fuel.Graph().input((), "f32", name="x")
+    with pytest.raises(fuel.GraphError, match="has no number while the program is being built"):
+        convert(x)
+    assert ((np.float32(2) + x).shape, (np.ones(3, np.float32) * x).shape) == ((), (3,))

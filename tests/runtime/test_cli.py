@@ -318,6 +318,29 @@ def prepare(folder: Path) -> None:
 
 
 MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
+    "over the program": (
+        ("p.mlir", *ARGS, "--trace", "p.mlir"),
+        "--trace p.mlir would write over the program",
+    ),
+    "over the program by another path": (
+        ("p.mlir", *ARGS, "--record", "./p.mlir"),
+        "--record ./p.mlir would write over the program",
+    ),
+    "over the arguments": (("p.mlir", "args.npz", "--record", "args.npz"), "the arguments"),
+    "over the weights": (
+        ("p.mlir", "args.npz", "--weights", "args.npz", "--trace", "args.npz"),
+        "--trace args.npz would write over",
+    ),
+    "over another output": (
+        ("p.mlir", *ARGS, "--trace", "out.npz"),
+        "--trace out.npz would write over --out",
+    ),
+    "no folder to record in": (
+        ("p.mlir", *ARGS, "--record", "no/r.json"),
+        "no/r.json: No such file or directory",
+    ),
+    "no name of a trace": (("p.mlir", *ARGS, "--trace", ""), "No such file or directory"),
+    "a trace that is a folder": (("p.mlir", *ARGS, "--trace", "."), ".: Is a directory"),
     "missing program": (("none.mlir", *ARGS), "none.mlir: No such file or directory"),
     "program is a folder": ((".", *ARGS), ".: Is a directory"),
     "missing arguments": (("p.mlir", "none.npz"), "none.npz: No such file or directory"),

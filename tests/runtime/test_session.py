@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -586,3 +587,24 @@ def test_a_session_plans_with_what_was_measured(tmp_path: Path) -> None:
         np.testing.assert_array_equal(exe(X)[0], X * X)
     with pytest.raises(FuelPassError, match=r"nowhere\.json cannot be read"):
         Session(measurements="nowhere.json").compile(PROGRAM)
+
+
+def test_what_is_no_topology_is_said() -> None:
+    with pytest.raises(ArgumentError, match="topology is the name of a preset"):
+        Session(topology=5)  # pyright: ignore[reportArgumentType]
+
+
+def test_an_arm_may_be_a_number_of_numpy() -> None:
+    Session(force={"d0": np.int64(1)})  # pyright: ignore[reportArgumentType]
+    with pytest.raises(DecisionError, match="an arm is a number from 0 upwards, not True"):
+        Session(force={"d0": True})
+
+
+def test_an_executable_is_saved_and_not_pickled() -> None:
+    executable = Session().compile(PROGRAM)
+    with pytest.raises(TypeError, match=r"cannot be pickled; save\(\) and Session\.load\(\)"):
+        pickle.dumps(executable)
+    with pytest.raises(UnknownDevice, match="the program takes no memory of 'cuda:0'; of cpu"):
+        executable.memory().of("cuda:0")
+    with pytest.raises(UnknownDevice, match=r"place.*'cpu/numpy' does not name a device"):
+        Session().compile(PROGRAM, place={"sqr": "cpu/numpy"})

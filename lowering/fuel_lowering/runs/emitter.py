@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from fuel_dialect.errors import LoweringError
+from fuel_dialect.errors import LoweringError, PluginError
 from fuel_dialect.kinds import kind_named
 from fuel_dialect.plugins import named
 from fuel_lowering.kernels.form import Form
@@ -77,7 +77,7 @@ def writer_of(form: Form, target: str) -> Callable[..., Emitted]:
     path = kind_named(form.kind).writer.format(target=target)
     try:
         return named(path)
-    except (ModuleNotFoundError, AttributeError) as error:
+    except (ModuleNotFoundError, AttributeError, PluginError) as error:
         raise LoweringError(
             f"{form.name}: {target} writes no {form.kind} kernels, there is no {path}"
         ) from error

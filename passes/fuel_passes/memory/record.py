@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fuel_dialect.errors import UnknownDevice
+
 
 @dataclass(frozen=True)
 class DeviceMemory:
@@ -71,8 +73,10 @@ class MemoryPlan:
     devices: tuple[DeviceMemory, ...]
 
     def of(self, device: str) -> DeviceMemory:
-        """Returns the memory of a device. Raises `KeyError` for one that the program has not."""
+        """Returns the memory of a device. Raises `UnknownDevice` for one that it has none on."""
         found = {each.device: each for each in self.devices}
+        if device not in found:
+            raise UnknownDevice(f"the program takes no memory of {device!r}; of {', '.join(found)}")
         return found[device]
 
     def __str__(self) -> str:

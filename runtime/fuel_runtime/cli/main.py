@@ -40,6 +40,7 @@ from fuel_runtime.cli.printing import (
 from fuel_runtime.cli.progress_line import shown
 from fuel_runtime.compile.functions import find_function
 from fuel_runtime.compile.session import Session
+from fuel_runtime.whole_files import write_whole
 
 if TYPE_CHECKING:
     from fuel_runtime.call.state import State
@@ -109,7 +110,7 @@ def _run(options: argparse.Namespace) -> Iterator[str]:
         save_arrays(options.out, named)
     if options.record is not None:
         route = json.dumps(executable.route(), indent=2) + "\n"
-        Path(options.record).write_text(route, encoding="utf-8")
+        write_whole(Path(options.record), lambda file: file.write(route.encode()))
     told = _told(executable, arrays, state, options)
     return chain(notes, state_lines(signature, options.repeat), told, result_lines(named))
 

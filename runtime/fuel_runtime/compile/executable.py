@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from fuel_dialect.context import load_program
 from fuel_dialect.errors import ArgumentError
@@ -71,6 +71,9 @@ class Executable(abc.ABC):
         self._walk = walk
         self._state_type = state_type
         self._live = live
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an executable cannot be pickled; save() and Session.load() keep it")
 
     @abc.abstractmethod
     def __call__(self, *args: Any, **named: Any) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from fuel_dialect.attributes import HOST
 from fuel_dialect.context import make_context
 from fuel_dialect.determinism import mark_deterministic
 from fuel_dialect.errors import ArgumentError
+from fuel_dialect.targets.machine import Topology
 from fuel_dialect.targets.presets import PRESETS
 from fuel_runtime.call.host_memory import physical_bytes
 from fuel_runtime.devices.described_topology import bounded, topology_for
@@ -20,7 +21,6 @@ from fuel_runtime.devices.described_topology import bounded, topology_for
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from fuel_dialect.targets.machine import Topology
     from fuel_runtime.devices.present import Devices
 
 
@@ -40,8 +40,13 @@ def planned_for(
 def _topology(topology: str | PathLike[str] | Topology | None, devices: Devices) -> Topology:
     if topology is None:
         return topology_for(devices)
-    if not isinstance(topology, str | PathLike):
+    if isinstance(topology, Topology):
         return topology
+    if not isinstance(topology, str | PathLike):
+        raise ArgumentError(
+            "session: topology is the name of a preset, a .json file or a Topology, "
+            f"not {topology!r}"
+        )
     from fuel_passes.planning.topology import preset, read
 
     name = os.fspath(topology)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 
 from fuel_dialect.attributes import DeviceAttr
-from fuel_dialect.errors import ArgumentError, DeviceUnavailable
+from fuel_dialect.errors import ArgumentError, DeviceUnavailable, UnknownDevice
 from fuel_passes.planning.residency import DEVICE
 
 if TYPE_CHECKING:
@@ -94,7 +94,10 @@ def _device(where: str, name: object, devices: Devices) -> DeviceAttr:
     """A device of the session by name. Raises `UnknownDevice` or `DeviceUnavailable`."""
     if not isinstance(name, str | DeviceAttr):
         raise ArgumentError(f"{where}: a device is named by a string such as 'cpu', not {name!r}")
-    device = DeviceAttr.of(name)
+    try:
+        device = DeviceAttr.of(name)
+    except UnknownDevice as error:
+        raise UnknownDevice(f"{where}: {error}") from None
     missing = devices.why_not(device)
     if missing is not None:
         raise DeviceUnavailable(f"{where}: {missing}")

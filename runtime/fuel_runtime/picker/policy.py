@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from operator import index
+from typing import Any, SupportsIndex, cast
 
 from fuel_dialect.errors import DecisionError
 from fuel_runtime.picker.decision import Decision
@@ -106,9 +107,12 @@ def _tolerance(given: object) -> bool | float:
 
 
 def _arm(path: str, arm: object) -> int:
-    if not isinstance(arm, int) or isinstance(arm, bool) or arm < 0:
+    number = -1
+    if isinstance(arm, SupportsIndex) and not isinstance(arm, bool):
+        number = index(arm)
+    if number < 0:
         raise DecisionError(f"decision {path}: an arm is a number from 0 upwards, not {arm!r}")
-    return arm
+    return number
 
 
 def _arms(path: str, arms: object) -> frozenset[int]:
