@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 
 from fuel_dialect.errors import FuelError
+from fuel_passes.commands import check_place
 from fuel_passes.planning.measurements import MeasurementKey, Measurements
 
 VERSION = 1
@@ -159,7 +160,7 @@ class MeasurementStore:
     def _opened(self) -> sqlite3.Connection:
         mode = "ro" if self._read_only else "rwc"
         if not self._read_only:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            check_place(self.path)
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_S
         )

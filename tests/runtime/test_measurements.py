@@ -47,7 +47,10 @@ def test_the_mean_follows_what_changes_for_good() -> None:
 
 
 def test_times_come_back(tmp_path: Path) -> None:
-    store = MeasurementStore(tmp_path / "new" / "times.db")
+    with pytest.raises(MeasurementError, match="No such file or directory"):
+        MeasurementStore(tmp_path / "none" / "times.db")
+    assert not list(tmp_path.iterdir())
+    store = MeasurementStore(tmp_path / "times.db")
     store.add({KEY: [100, 110, 90]})
     again = MeasurementStore(store.path)
     assert again.load()[KEY].count == 3

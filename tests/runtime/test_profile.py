@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,24 @@ def test_what_cannot_be_profiled(tmp_path: Path) -> None:
     with exe.trace(tmp_path / "t.json"), pytest.raises(TraceError):
         exe.profile(*ARGS)
     assert exe.profile(*ARGS, repeats=1).calls == 1
+
+
+def test_calls_of_other_threads_are_not_counted() -> None:
+    exe, stop = mlp(), threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            exe(*ARGS)
+
+    other = threading.Thread(target=work)
+    other.start()
+    try:
+        profile = exe.profile(*ARGS, repeats=5)
+    finally:
+        stop.set()
+        other.join()
+    assert profile.calls == 5
+    assert {kernel.calls for kernel in profile.kernels} == {5}
 
 
 def span(kind: Any, name: str, start: int, end: int, **details: Any) -> Span:

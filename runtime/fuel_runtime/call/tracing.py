@@ -102,13 +102,13 @@ class Recorder:
             "not": {f"arm {other}": why for other, why in pick.why_not.items()},
         }
         name = f"{decision.path}: arm {pick.arm}"
-        self.events.append(Mark("pick", name, self._lane, self._now(), details))
+        self.events.append(Mark("pick", name, self.lane, self._now(), details))
 
     def left(self, path: str, arm: int, device: str, error: str) -> None:
         """Records that an arm was left."""
         details = {"decision": path, "arm": arm, "device": device, "error": error}
         name = f"{path}: arm {arm} left"
-        self.events.append(Mark("fault", name, self._lane, self._now(), details))
+        self.events.append(Mark("fault", name, self.lane, self._now(), details))
 
     # Functions.
 
@@ -213,7 +213,7 @@ class Recorder:
         """Records what has ended, now if nothing else is said."""
         until = self._now() if end is None else end
         said = "" if error is None else f"{type(error).__name__}: {error}"
-        self.events.append(Span(kind, name, device, self._lane, start, until, details, said))
+        self.events.append(Span(kind, name, device, self.lane, start, until, details, said))
 
     def _count(self, device: Device) -> None:
         if not self._counts_memory:
@@ -224,7 +224,8 @@ class Recorder:
         return time.perf_counter_ns() - self._start
 
     @property
-    def _lane(self) -> Lane:
+    def lane(self) -> Lane:
+        """The lane of the thread that asks."""
         own = self._own
         if own.lane is None:
             own.lane = Lane(next(self._lanes), threading.current_thread().name)

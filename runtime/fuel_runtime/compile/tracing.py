@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Self
 
 from fuel_dialect.errors import TraceError
+from fuel_passes.commands import check_place
 from fuel_runtime.call.observing import observed, rebound
 from fuel_runtime.call.trace_events import Event, chrome
 from fuel_runtime.call.tracing import Recorder
@@ -64,9 +63,7 @@ class Trace(AbstractContextManager["Trace"]):
         return () if self._recorder is None else tuple(self._recorder.events)
 
     def __enter__(self) -> Self:
-        folder = self._path.absolute().parent
-        if not folder.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
+        check_place(self._path)
         recorder = recorder_of(self._code, self._module, one_by_one=False)
         observed = self._observing(recorder)
         recorder.begin()
