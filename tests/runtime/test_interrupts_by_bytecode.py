@@ -13,6 +13,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -289,3 +290,33 @@ def test_a_fault_that_is_survived(most: int) -> None:
             np.testing.assert_allclose(faulty()[0], one(X), rtol=1e-5, atol=1e-6)
         driver.replay = whole  # type: ignore[method-assign]
         np.testing.assert_allclose(exe(X)[0], one(X), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_give_way_after_an_interrupt() -> None:
+    """Weights of a call that is interrupted while some give way can give way later."""
+    widths = [8, 16, 8, 24, 8]
+    types = [f"tensor<1x{width}xf32>" for width in widths]
+    shapes = list(pairwise(widths))
+    weights = {f"w{n}": np.ones(shape, np.float32) for n, shape in enumerate(shapes)}
+    lines = [f"func.func @main(%y0: {types[0]}) -> {types[-1]} {{"]
+    for n, (rows, columns) in enumerate(shapes):
+        weight = f"tensor<{rows}x{columns}xf32>"
+        lines.append(f'%w{n} = fuel.weight "w{n}" : {weight}')
+        lines.append(
+            f"%y{n + 1} = fuel.matmul %y{n}, %w{n} : {types[n]}, {weight} -> {types[n + 1]}"
+        )
+    devices = fake("cpu,cuda:0")
+    session = Session(devices, device="cuda:0", memory={"cuda:0": 1536}, telemetry=False)
+    text = "\n  ".join([*lines, f"func.return %y4 : {types[-1]}"])
+    exe = session.compile(f"{text}\n}}\n", weights=weights)
+    x = np.arange(8, dtype=np.float32).reshape(1, 8)
+    (device,) = buffer_devices(devices)
+    assert exe.memory().of("cuda:0").streamed
+    for at in range(1, moments(partial(exe, x), "line") + 1):
+        with suppress(Interrupt), interrupted(at, "line"):
+            exe(x)
+        np.testing.assert_array_equal(exe(x)[0], np.full((1, 8), x.sum() * 16 * 8 * 24))
+        assert cast(FakeDriver, device.driver).used <= 1536
+    del exe
+    device.close()
+    assert not cast(FakeDriver, device.driver).memory

@@ -27,7 +27,7 @@ POISON = 0xFF
 class Memory:
     """A piece of memory; `number` is no other's, also of memory that is gone."""
 
-    __slots__ = ("bytes", "handle", "number", "returned")
+    __slots__ = ("__weakref__", "bytes", "handle", "number", "returned")
 
     def __init__(self, handle: Any, bytes: int):
         self.handle = handle
@@ -68,8 +68,7 @@ class Pool:
 
     def __init__(self, driver: Driver):
         self._driver = driver
-        self.taken = 0
-        """The bytes that the device has given, and that have not gone back to it."""
+        self._given: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.clock = 0
         """The calls of runs so far."""
         self.is_poisoned = False
@@ -77,6 +76,11 @@ class Pool:
         self._idle: dict[int, list[Memory]] = {}
         self._returned: deque[End] = deque()
         self._lent: dict[int, End] = {}
+
+    @property
+    def taken(self) -> int:
+        """The bytes that the device has given, and that have not gone back to it."""
+        return sum(memory.bytes for memory in self._given)
 
     @property
     def idle_bytes(self) -> int:
@@ -98,7 +102,7 @@ class Pool:
     def allocate(self, size: int) -> Lease:
         """Returns new memory of a size class. Raises `OutOfMemory`."""
         memory = Memory(self._driver.allocate(size), size)
-        self.taken += size
+        self._given.add(memory)
         if self.is_poisoned:
             self.poison(memory)
         return self._lease(memory)
@@ -144,5 +148,5 @@ class Pool:
                 idle.sort(key=lambda memory: (memory.number in numbers, memory.number))
             while idle and (numbers is None or idle[-1].number in numbers):
                 memory = idle.pop()
-                self.taken -= memory.bytes
+                self._given.discard(memory)
                 self._driver.free(memory.handle)
