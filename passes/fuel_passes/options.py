@@ -39,7 +39,7 @@ HELP: Mapping[str, tuple[str, str]] = {
         "N",
         "what weights alone decide is computed once if it takes N bytes at most; 0: in each call",
     ),
-    "plugins": ("", "leave out the passes and patterns of other packages"),
+    "plugins": ("", "leave out passes, patterns and selectors of other packages"),
 }
 """For each option what stands for its value in a usage line, and what it does, said of the flag."""
 

@@ -62,8 +62,8 @@ class OptimizePass(ModulePass):
     `deterministic=true`, `max-ulps=N` and `measurements="FILE.json"`: see `fuel-plan`.
     `reach=R` and `refuge=F`: which other devices become arms; see `fuel-fork-placements`.
     `prepare-bytes=N`: the `bytes` of `fuel-prepare-weights`; 0 prepares nothing.
-    `plugins=false` leaves out the passes and patterns of other packages; ops and kernels of
-    theirs that the program uses are used.
+    `plugins=false` leaves out the passes and patterns of other packages (a session also leaves
+    out their selectors); ops and kernels of theirs that the program uses are used.
     """
 
     name = "fuel-optimize"

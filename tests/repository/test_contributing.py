@@ -57,7 +57,7 @@ def test_the_table_has_its_rows():
     assert [row["what"].split(maxsplit=1)[1] for row in ROWS] == [
         "elementwise op",
         "op that moves elements",
-        "kernel kind",
+        "kernel kind of a package",
         "target",
     ]
 

@@ -38,8 +38,8 @@ class FormRunsPass(ModulePass):
 
     Options:
     `granularity=segment` (default) makes the longest stretch on one target between decisions and
-    transfers; `granularity=chain` cuts by the reference system's rules: a run is a chain of
-    kernels, each reading the one before alone. Where the weights of a module take more than half of
+    transfers; `granularity=chain` makes a run of each chain of kernels, where each reads the
+    one before alone. Where the weights of a module take more than half of
     the memory of a device, runs are cut so that the weights of each take a quarter at most: there
     is room for one after the other.
     `topology="cpu"`: a preset, instead of the `fuel.topology` of the module; it gives the target of

@@ -77,10 +77,10 @@ class Session:
     the planned one, or if the work would fill more than the share `refuge` of the memory of that.
     What follows from weights alone, such as a cast, is computed once when they are bound, where it
     takes at most `prepare_bytes`: a quarter of the smallest memory by default, 0 for never.
-    `plugins=False` leaves out the passes and patterns of other packages. `memory` bounds what
-    devices give, as `{"cuda:0": "2GiB"}`: programs are planned for that much, and `OutOfMemory` is
-    raised before more is taken. With `poison`, memory that is given back on a device is filled
-    with NaN, so that nobody reads what is no longer there.
+    `plugins=False` leaves out the passes, patterns and selectors of other packages. `memory` bounds
+    what devices give, as `{"cuda:0": "2GiB"}`: programs are planned for that much, and
+    `OutOfMemory` is raised before more is taken. With `poison`, memory that is given back on a
+    device is filled with NaN, so that nobody reads what is no longer there.
 
     Which arm of a decision runs is decided while a program runs, by what the devices say of
     themselves (`telemetry`: True, False, or functions by the name of a device). `forbid` names arms
@@ -194,8 +194,8 @@ class Session:
         Compile a function of a module, of a `.mlir` file or of IR text; a module is left as it is.
 
         `weights` holds the arrays of the program's `fuel.weight`s, or names a `.safetensors` or
-        `.npz` file of them; they are read where they lie, so do not write to them. What it holds
-        besides is ignored. With `optimize=False` the program is taken as it is: what is in no
+        `.npz` file of them; they are read where they lie, so do not write to them: what was prepared
+        from them or is on a device would not follow. What it holds besides is ignored. With `optimize=False` the program is taken as it is: what is in no
         kernel or run is put into one. A plan in it must be for the `topology` of the session, if
         that was given one, or else of the module, if it states one.
 
