@@ -3,8 +3,8 @@
 The element types of fuel: one table that relates the name of a type, its builtin xDSL
 type, its NumPy (or ml_dtypes) type and its class.
 
-The set is that of the predecessor of fuel (`docs/catalogue.md`). Types that builtin or ml_dtypes lack
-are storage only: they are held as bytes and no arithmetic op takes them.
+The set is that of the predecessor of fuel (`docs/catalogue.md`). Types that builtin or ml_dtypes
+lack are storage only: they are held as bytes and no arithmetic op takes them.
 """
 
 from __future__ import annotations

@@ -194,10 +194,11 @@ class Session:
         Compile a function of a module, of a `.mlir` file or of IR text; a module is left as it is.
 
         `weights` holds the arrays of the program's `fuel.weight`s, or names a `.safetensors` or
-        `.npz` file of them; they are read where they lie, so do not write to them: what was prepared
-        from them or is on a device would not follow. What it holds besides is ignored. With `optimize=False` the program is taken as it is: what is in no
-        kernel or run is put into one. A plan in it must be for the `topology` of the session, if
-        that was given one, or else of the module, if it states one.
+        `.npz` file of them; they are read where they lie, so do not write to them: what was
+        prepared from them or is on a device would not follow. What it holds besides is ignored.
+        With `optimize=False` the program is taken as it is: what is in no kernel or run is put into
+        one. A plan in it must be for the `topology` of the session, if that was given one, or else
+        of the module, if it states one.
 
         `place` pins what is named to a device: ops by kind (`matmul`), the op of a value by the
         name it has in the IR (`h`), all arms of a decision (`d0`), or kernels by the label that
