@@ -185,10 +185,18 @@ class ProgramParser(Parser):
 
 
 def _text(path: Path) -> str:
+    content = path.read_bytes()
     try:
-        return path.read_text(encoding="utf-8")
+        return content.decode()
     except UnicodeDecodeError as error:
-        raise ProgramError(f"{path}: not UTF-8 text: {error.reason}") from None
+        what = error.reason
+        if content.startswith(ZIP):
+            what = "it is an archive, as a saved program is, which fuel-run and Session.load take"
+        raise ProgramError(f"{path}: not UTF-8 text: {what}") from None
+
+
+ZIP = b"PK\3\4"
+"""The first bytes of an archive."""
 
 
 _STRING = re.compile(

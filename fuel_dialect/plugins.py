@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -216,7 +216,26 @@ def table(group: str, name: str | None = None) -> Mapping[type[Operation], Any]:
             if op in owners:
                 raise PluginError(f"{plugin} has {op.name}, which {owners[op]} has too")
             owners[op], joined[op] = plugin, value
+            if group == KERNELS:
+                joined[op] = _guarded(plugin, op, value)
     return joined
+
+
+def _guarded(plugin: Plugin, op: type[Operation], rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a rule of a package whose mistakes name the package and the op."""
+
+    @wraps(rule)
+    def apply(*given: Any, **named: Any) -> Any:
+        try:
+            return rule(*given, **named)
+        except FuelError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"{plugin} failed for {op.name}: {type(error).__name__}: {error}"
+            ) from error
+
+    return apply
 
 
 def _mapping(plugin: Plugin) -> Mapping[type[Operation], Any]:

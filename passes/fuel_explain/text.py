@@ -53,7 +53,7 @@ def notes(item: ItemReport) -> list[str]:
 
 def _totals(report: FunctionReport) -> Iterator[str]:
     yield (
-        f"  as planned{_ns(report.total_ns)}: kernels {report.kernels_ns:,}, "
+        f"  as planned {_ns(report.total_ns).removeprefix(' ')}: kernels {report.kernels_ns:,}, "
         f"transfers {report.transfers_ns:,}; {quality(report)}"
     )
     for device, total in report.alone_ns.items():

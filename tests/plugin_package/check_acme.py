@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ import fuel_dialect as fuel
 from fuel_dialect import plugins
 from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.dtypes import BY_NAME
-from fuel_dialect.errors import DeviceUnavailable, NoBackendForOp, UnknownDevice
+from fuel_dialect.errors import DeviceUnavailable, NoBackendForOp, PluginError, UnknownDevice
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.targets.presets import PRESETS
@@ -260,12 +260,45 @@ def test_a_rule_for_numpy_comes_before_the_definition(monkeypatch: pytest.Monkey
     for cached in caches:
         cached.cache_clear()
     try:
-        assert emit.rules()[SoftsignOp] is RULES[SquaredReluOp]
+        assert cast(Any, emit.rules()[SoftsignOp]).__wrapped__ is RULES[SquaredReluOp]
     finally:
         monkeypatch.undo()
         for cached in caches:
             cached.cache_clear()
-    assert emit.rules()[SoftsignOp] is not RULES[SquaredReluOp]
+    assert getattr(emit.rules()[SoftsignOp], "__wrapped__", None) is not RULES[SquaredReluOp]
+
+
+def test_a_rule_that_fails_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = plugins.table, emit.rules
+
+    def fails(*_: object) -> NoReturn:
+        raise KeyError("nothing")
+
+    monkeypatch.setitem(cast("dict[Any, Any]", RULES), SoftsignOp, fails)
+    for cached in caches:
+        cached.cache_clear()
+    sentence = r"'numpy' of package acme-fuel failed for acme\.softsign: KeyError: 'nothing'"
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = acme.softsign %x : tensor<4xf32>
+      func.return %y : tensor<4xf32>
+    }"""
+    try:
+        with pytest.raises(PluginError, match=sentence):
+            Session("cpu").compile(text)
+    finally:
+        monkeypatch.undo()
+        for cached in caches:
+            cached.cache_clear()
+
+
+def test_strings_that_name_nothing_and_functions_that_fail() -> None:
+    for path in ("acme_fuel.nowhere:price", "acme_fuel.kinds:nowhere"):
+        with pytest.raises(PluginError, match=f"'{path}', which the package acme_fuel gives"):
+            plugins.named(path)
+    with pytest.raises(ModuleNotFoundError):
+        plugins.named("no_such_package.inner:price")
+    with pytest.raises(PluginError, match="acme_fuel:price failed: ZeroDivisionError"):
+        plugins.called("acme_fuel:price", lambda: 1 // 0)
 
 
 def test_twice_is_once() -> None:

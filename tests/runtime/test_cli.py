@@ -430,7 +430,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "no npz": (("p.mlir", "text.npz"), "text.npz: not an npz file, which is a zip archive"),
     "empty program": (("empty.mlir", *ARGS), "empty.mlir: there is no IR in it"),
     "one argument too many": (("p.mlir", *ARGS, "more.npz"), "unrecognized arguments: more.npz"),
-    "no calls": (("p.mlir", *ARGS, "--repeat", "0"), "--repeat is how many calls there are: 1 or"),
+    "no calls": (
+        ("p.mlir", *ARGS, "--repeat", "0"),
+        "expected a whole number from 1 upwards, not '0'",
+    ),
     "no such topology": (("p.mlir", *ARGS, "--topology", "moon"), "topology 'moon' is not known"),
     "topology of other devices": (
         ("p.mlir", *ARGS, "--topology", "cpu+h100", "--device", "cuda:0"),

@@ -71,6 +71,14 @@ def _share(text: str) -> float:
     return share
 
 
+def _from_one(text: str) -> int:
+    """Returns a number from 1 upwards. Raises `ArgumentTypeError`."""
+    number = whole_number(text) if text.strip("0") and not text.startswith("-") else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 upwards, not {text!r}")
+    return number
+
+
 def _difference(text: str) -> float:
     """Returns a relative difference. Raises `ArgumentTypeError`."""
     try:
@@ -87,7 +95,7 @@ def _difference(text: str) -> float:
 CALL: Mapping[str, Mapping[str, Any]] = {
     "--random": {"type": whole_number, "metavar": "SEED", "help": "make up arguments from a seed"},
     "--repeat": {
-        "type": whole_number,
+        "type": _from_one,
         "default": 1,
         "metavar": "N",
         "help": "call it N times with the same arguments, and print what the last call gives",
@@ -250,8 +258,6 @@ def check(options: argparse.Namespace) -> None:
         raise UsageError("the name of the program is empty")
     if is_saved(options.file):
         _check_saved(options)
-    if options.repeat < 1:
-        raise UsageError("--repeat is how many calls there are: 1 or more")
     _check_outputs(options)
 
 

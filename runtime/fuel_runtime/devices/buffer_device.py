@@ -361,7 +361,7 @@ class BufferDevice:
             free = max(self.cap - self.pool.taken, 0)
             raise OutOfMemory(
                 f"{self.name}: {size:,} bytes are wanted, {free:,} are free of the {self.cap:,} "
-                "that it may give (memory=)"
+                "that it may give (memory= of a session; the least one holds for the process)"
             )
         return self.pool.allocate(size)
 
