@@ -152,6 +152,14 @@ def test_floor_division_of_integers_is_numpys_up_to_the_limits(name):
     np.testing.assert_array_equal(call(lambda x: x // x.dtype.numpy.type(0), a), np.zeros_like(a))
 
 
+def test_floor_division_of_floats_rounds_the_quotient_first():
+    a = np.array([np.inf, -np.inf, -1, 1, 1, -1, 0])
+    b = np.array([2, 2, np.inf, 0.1, 0, 0, 0])
+    out = call(operator.floordiv, a, b)
+    np.testing.assert_array_equal(out, [np.inf, -np.inf, -0.0, 10, np.inf, -np.inf, np.nan])
+    assert np.signbit(out[2])
+
+
 def test_division_of_integers_asks_for_a_cast(g):
     i = g.input((3,), "i32")
     for bad in (lambda: i / i, lambda: i / 2, lambda: 2 / i, lambda: i.divide(2)):
