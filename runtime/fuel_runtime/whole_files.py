@@ -31,6 +31,8 @@ def _take_place(temporary: str, path: Path) -> None:
     try:
         os.replace(temporary, path)
     except OSError as error:
+        if error.errno is None:
+            raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
 
 
