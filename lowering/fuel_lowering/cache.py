@@ -85,8 +85,9 @@ def put(key: str, data: bytes) -> None:
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _is_ours(path.parent, stat.S_ISDIR):
-            _write(path, _MAGIC + _digest(key, data) + data)
-            _trim(path.parent, knobs.cache_bytes())
+            stored = _MAGIC + _digest(key, data) + data
+            _write(path, stored)
+            _make_room(path.parent, knobs.cache_bytes(), len(stored))
 
 
 _OFFERED: dict[str, bytes] = {}
@@ -197,8 +198,32 @@ def _write(path: Path, stored: bytes) -> None:
         raise
 
 
-def _trim(folder: Path, limit: int) -> None:
-    """Removes entries, oldest first, until what stays fits; and what dead processes left."""
+_ROOM: dict[tuple[Path, int], int] = {}
+"""The bytes that this process may write, by folder and limit, before it looks at all entries."""
+
+
+def _make_room(folder: Path, limit: int, written: int) -> None:
+    """
+    Keeps a folder within its limit after so many bytes were written.
+
+    To look at all entries takes long where they are many, so a process does that once for an eighth
+    of the limit. Of several processes each may go so far beyond it.
+    """
+    place = folder, limit
+    left = _ROOM.get(place, 0) - written
+    _ROOM[place] = left if left >= 0 else min(limit - _trim(folder, limit), limit // SHARE)
+
+
+SHARE = 8
+"""The part of the limit that is cleared at once, and that is written between two looks."""
+
+
+def _trim(folder: Path, limit: int) -> int:
+    """
+    Removes entries, oldest first, where there are too many, and what dead processes left.
+
+    Returns the bytes that stay.
+    """
     entries: list[tuple[float, int, Path]] = []
     abandoned = time.time() - _UNFINISHED_SECONDS
     for path in folder.iterdir():
@@ -209,9 +234,12 @@ def _trim(folder: Path, limit: int) -> None:
             elif path.suffix == _UNFINISHED and facts.st_mtime < abandoned:
                 path.unlink()
     held = sum(size for _, size, _ in entries)
+    if held <= limit:
+        return held
     for _, size, path in sorted(entries):
-        if held <= limit:
-            return
+        if held <= limit - limit // SHARE:
+            break
         with contextlib.suppress(OSError):
             path.unlink()
         held -= size
+    return held

@@ -173,19 +173,28 @@ class MeasurementStore:
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Make the schema of a new file; refuse what is no store of this version."""
-        (mark,) = connection.execute("pragma application_id").fetchone()
-        (version,) = connection.execute("pragma user_version").fetchone()
-        if mark == APPLICATION and version == VERSION:
+        connection.execute("begin")  # what is read next is of one moment
+        is_new = self._is_new(connection)
+        connection.rollback()
+        if not is_new:
             return
-        (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
-        if mark == 0 and version == 0 and tables == 0 and not self._read_only:
-            connection.execute("pragma journal_mode = wal")
-            connection.execute("begin immediate")
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("begin immediate")
+        if self._is_new(connection):  # another process may have made it meanwhile
             connection.execute(SCHEMA)
             connection.execute(f"pragma application_id = {APPLICATION}")
             connection.execute(f"pragma user_version = {VERSION}")
-            connection.commit()
-            return
+        connection.commit()
+
+    def _is_new(self, connection: sqlite3.Connection) -> bool:
+        """Returns True for a file to make a store of, False for a store of this version."""
+        (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
+        (mark,) = connection.execute("pragma application_id").fetchone()
+        (version,) = connection.execute("pragma user_version").fetchone()
+        if mark == APPLICATION and version == VERSION:
+            return False
+        if mark == 0 and version == 0 and tables == 0 and not self._read_only:
+            return True
         if mark != APPLICATION:
             raise MeasurementError(f"measurements {self.path}: it is no store of measured times")
         raise MeasurementError(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,15 +73,33 @@ def test_a_changed_byte_is_found(folder: Path):
     assert get(name) == b"again"
 
 
-def test_the_least_recently_used_goes_first(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(knobs.CACHE_BYTES, str(3 * (HEADER + 100)))
-    names = [cache.key(str(number)) for number in range(4)]
-    for age, name in enumerate(names[:3]):
+def test_the_least_recently_used_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(knobs.CACHE_BYTES, str(16 * (HEADER + 100)))
+    names = [cache.key(str(number)) for number in range(17)]
+    for age, name in enumerate(names[:16]):
         cache.put(name, bytes(100))
         os.utime(folder / f"{name}.kernel", (1000 + age, 1000 + age))
     assert get(names[0]) is not None
-    cache.put(names[3], bytes(100))
-    assert [get(name) is not None for name in names] == [True, False, True, True]
+    cache.put(names[16], bytes(100))
+    assert [get(name) is not None for name in names] == [True, *[False] * 3, *[True] * 13]
+
+
+def test_all_entries_are_looked_at_once_for_many(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(knobs.CACHE_BYTES, str(800 * (HEADER + 100)))
+    looks = 0
+    trim = cache._trim  # pyright: ignore[reportPrivateUsage]
+
+    def counted(*given: Any) -> int:
+        nonlocal looks
+        looks += 1
+        return trim(*given)
+
+    monkeypatch.setattr(cache, "_trim", counted)
+    for number in range(1000):
+        cache.put(cache.key(str(number)), bytes(100))
+        assert len(list(folder.iterdir())) <= 800 if number % 50 == 0 else True
+    assert len(list(folder.iterdir())) <= 800
+    assert looks <= 12
 
 
 def test_what_is_larger_than_the_cache_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -8,9 +8,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -137,6 +139,27 @@ def test_several_processes_write_to_one_store(tmp_path: Path) -> None:
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     counts = {key.shape_class: e.count for key, e in MeasurementStore(path).load().items()}
     assert counts == {(1,): 40, (2,): 20}
+
+
+def test_a_store_that_several_threads_make_at_once(tmp_path: Path) -> None:
+    for number in range(30):
+        path, wrong = tmp_path / f"{number}.db", list[BaseException]()
+        start = threading.Barrier(6)
+
+        def make(path: Path = path, wrong: list[BaseException] = wrong, start: Any = start) -> None:
+            start.wait()
+            try:
+                MeasurementStore(path).add({KEY: [100]})
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=make) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        assert MeasurementStore(path).load()[KEY].count == 6
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
