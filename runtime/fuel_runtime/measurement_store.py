@@ -178,7 +178,7 @@ class MeasurementStore:
         connection.rollback()
         if not is_new:
             return
-        connection.execute("pragma journal_mode = wal")
+        _use_wal(connection)
         connection.execute("begin immediate")
         if self._is_new(connection):  # another process may have made it meanwhile
             connection.execute(SCHEMA)
@@ -280,3 +280,16 @@ def _key_of(text: str, path: Path) -> MeasurementKey:
 def is_store(path: object) -> bool:
     """Returns True for a path whose suffix says that it is a store, not a JSON file."""
     return isinstance(path, str | os.PathLike) and os.fspath(path).endswith(SUFFIXES)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Lets readers go on beside a writer. SQLite itself waits for nobody who does the same."""
+    until = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.005)
