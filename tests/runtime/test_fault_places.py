@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effort import examples
+from effort import examples, slow_but
 from fuel_dialect.errors import (
     DeviceFailure,
     DeviceUnavailable,
@@ -189,9 +189,9 @@ def survives(home: str, settled: bool, faults: Sequence[At]) -> int:
     return saboteur.raised
 
 
-@pytest.mark.parametrize("home", ["cpu", "cuda:0"])
+@pytest.mark.parametrize("home", slow_but(["cpu", "cuda:0"], {"cuda:0"}))
 @pytest.mark.parametrize("settled", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(KINDS, {"failure"}))
 def test_one_fault_anywhere(home: str, settled: bool, kind: str) -> None:
     counts = counted(home, settled)
     assert counts["cuda:0", "replay"] >= 1
