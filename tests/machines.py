@@ -72,7 +72,7 @@ def machines(draw: Callable[..., Any], like: Topology | None = None) -> Topology
     if draw(st.integers(0, 4)) == 0:
         shared = DeviceAttr.of("cpu").label
         devices[-1] = Device(devices[-1].name, devices[-1].memory_bytes, shared)
-    largest, buffers = st.sampled_from([None, None, 60, 4096]), st.sampled_from([None, None, 8, 12])
+    largest, buffers = st.sampled_from([None, None, 4096]), st.sampled_from([None, None, 8, 12])
     devices = [
         device
         if device.name == "cpu"
