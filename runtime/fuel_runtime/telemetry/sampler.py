@@ -28,7 +28,7 @@ from fuel_runtime.telemetry.signals import (
 Provider = Callable[[], Signals]
 """Asks one device. What it raises, or gives in place of signals, counts as unknown."""
 
-INTERVAL_S = 0.1
+INTERVAL_S = 0.2
 SHORTEST_INTERVAL_S = 0.001
 SMOOTHING = 0.15
 """The share of a new sample of load in what the tiers are made of."""
