@@ -11,7 +11,15 @@ from typing import IO
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Writes a file under another name, then gives it its own: readers see all of it or none."""
+    """
+    Writes a file under another name, then gives it its own: readers see all of it or none.
+
+    What is there and is no file, such as a pipe or a terminal, stays and is written to.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            write(file)
+        return
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:

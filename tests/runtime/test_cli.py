@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -662,3 +665,16 @@ def test_a_reader_that_goes_away(folder: Path) -> None:
         running.stdout.close()
         assert running.stderr.read() == b""
         assert running.wait(60) == 0
+
+
+def test_an_output_that_is_no_file_stays_what_it_is(run: Run, folder: Path) -> None:
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    code, _, err = run("p.mlir", *ARGS, "--record", "pipe")
+    reader.join()
+    assert (code, err) == (0, "")
+    assert json.loads(read[0])["decisions"] == {}
+    assert pipe.is_fifo()
