@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from xdsl.utils.exceptions import DiagnosticException
+
 from fuel_dialect.errors import FuelError
 
 FAILURE = 2
@@ -19,24 +21,30 @@ def run_command(name: str, lines: Callable[[], Iterable[str]]) -> int:
     """
     Prints the lines of a command; returns 0, or 2 after an error, which is one line.
 
-    A reader that goes away, such as `head`, is no error.
+    A reader that goes away, such as `head`, is no error, nor is a process without standard output.
     """
     try:
         for line in lines():
             print(line)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except OSError as error:
-        return _fail(name, f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except FuelError as error:
-        return _fail(name, str(error).strip().partition("\n")[0])
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        tell(name, "error", message)
+        return FAILURE
+    except (FuelError, DiagnosticException, MemoryError) as error:
+        # What follows the first line of a pass's error is the whole program.
+        tell(name, "error", str(error).strip().partition("\n")[0] or "out of memory")
+        return FAILURE
     return 0
 
 
-def _fail(name: str, message: str) -> int:
-    print(f"{name}: error: {message}", file=sys.stderr)
-    return FAILURE
+def tell(name: str, kind: str, message: str) -> None:
+    """Prints one line of a command on the standard error, unless there is none."""
+    if sys.stderr is not None:
+        print(f"{name}: {kind}: {' '.join(message.split())}", file=sys.stderr)
 
 
 def check_place(path: str | os.PathLike[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from xdsl.utils.exceptions import DiagnosticException
 
 from fuel_dialect.context import load_program
-from fuel_dialect.errors import FuelError
+from fuel_passes.commands import run_command
 from fuel_runtime.array_files import check_storable, save_arrays
 from fuel_runtime.call.signature import STATE, Signature, Value
 from fuel_runtime.cli.flags import (
@@ -31,11 +29,10 @@ from fuel_runtime.cli.flags import (
 )
 from fuel_runtime.cli.inputs import arguments_of, weights_of
 from fuel_runtime.cli.printing import (
+    NAME,
     note_unreached,
-    print_lines,
     result_lines,
     state_lines,
-    tell,
 )
 from fuel_runtime.cli.progress_line import shown
 from fuel_runtime.compile.functions import find_function
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from fuel_runtime.call.state import State
     from fuel_runtime.compile.executable import Executable
 
-FAILURE = 2
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -54,18 +50,11 @@ TERMINATED = 143
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns 0, 2 after an error, 130 when interrupted, 143 when ended."""
     try:
-        print_lines(_run(parser().parse_intermixed_args(argv)))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return run_command(NAME, lambda: _run(parser().parse_intermixed_args(argv)))
     except KeyboardInterrupt:
         return INTERRUPTED
     except _Terminated:
         return TERMINATED
-    except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (FuelError, DiagnosticException, MemoryError) as error:
-        return _fail(str(error) or "out of memory")
-    return 0
 
 
 def command() -> int:
@@ -80,11 +69,6 @@ class _Terminated(BaseException):
 
 def _terminate(*_: object) -> NoReturn:
     raise _Terminated
-
-
-def _fail(message: str) -> int:
-    tell("error", message)
-    return FAILURE
 
 
 def _run(options: argparse.Namespace) -> Iterator[str]:

@@ -3,35 +3,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fuel_dialect import dtypes
+from fuel_passes.commands import tell
 from fuel_runtime.call.signature import describe
 
 if TYPE_CHECKING:
     from fuel_runtime.call.report import Report
     from fuel_runtime.call.signature import Array, Signature
 
+NAME = "fuel-run"
+
 WHOLE = 64
 """The most elements of a result that is printed whole."""
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Prints lines, unless the process was started without a standard output."""
-    for line in lines:
-        print(line)
-    if sys.stdout is not None:
-        sys.stdout.flush()
-
-
-def tell(kind: str, message: str) -> None:
-    """Prints one line on the standard error, unless there is none."""
-    if sys.stderr is not None:
-        print(f"fuel-run: {kind}: {' '.join(message.split())}", file=sys.stderr)
 
 
 def note_unreached(report: Report, forced: Mapping[str, int]) -> None:
@@ -39,6 +27,7 @@ def note_unreached(report: Report, forced: Mapping[str, int]) -> None:
     for branch in report.branches:
         if branch.decision in forced and not branch.on_route:
             tell(
+                NAME,
                 "note",
                 f"--force {branch.decision}={forced[branch.decision]} has no effect: it is inside "
                 "an arm that is not chosen; force the decision around it too",
