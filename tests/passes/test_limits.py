@@ -29,8 +29,11 @@ from fuel_dialect.targets.limits import (
 from fuel_dialect.targets.presets import PRESETS
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.kompute.lower import lower_run
+from fuel_lowering.runs.launches import DeviceKernel
+from fuel_passes.finishing.form_runs import FormRunsPass
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
+from fuel_passes.planning.plan import PlanPass
 from fuel_passes.planning.topology import STAMP, attribute_of
 
 SHAPE = (2, 3)
@@ -134,6 +137,30 @@ def test_what_is_pinned_to_a_device_with_few_buffers_is_split(
         np.testing.assert_array_equal(got, want)
 
 
+def shader_runs(module: ModuleOp) -> list[RunOp]:
+    runs = (op for op in module.walk() if isinstance(op, RunOp))
+    return [run for run in runs if run.target.backend.data == "kompute"]
+
+
+def launched_shaders(module: ModuleOp) -> list[DeviceKernel]:
+    """The kernels of the shaders of a module, of which there are some."""
+    runs = shader_runs(module)
+    assert runs
+    return [kernel for run in runs for kernel in lower_run(run, "main").kernels]
+
+
+@pytest.mark.parametrize("count", [2, 9, 40])
+@pytest.mark.parametrize("passes", [FormRunsPass, PlanPass])
+def test_kernels_are_formed_for_the_device_by_whatever_pass_comes_first(
+    passes: type[FormRunsPass | PlanPass], count: int
+) -> None:
+    module = with_few_buffers(added(count), 5)
+    passes().apply(make_context(), module)
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert kernels
+    assert max(map(buffers_of, kernels)) <= 5
+
+
 def with_few_buffers(module: ModuleOp, buffers: int) -> ModuleOp:
     """The module with the topology `cpu+vulkan`, whose device gives kernels so many buffers."""
     preset = PRESETS["cpu+vulkan"]
@@ -155,14 +182,8 @@ def test_kernels_are_formed_for_the_buffers_that_the_device_gives(
     )
     OptimizePass(place=place).apply(make_context(), with_few_buffers(module, buffers))
     module.verify()
-    shaders = [
-        op
-        for run in module.walk()
-        if isinstance(run, RunOp) and run.target.backend.data == "kompute"
-        for op in run.walk()
-        if isinstance(op, KernelOp)
-    ]
-    assert shaders or (program, count) == (joined, 1), "one operand of concat is the result"
+    shaders = [op for run in shader_runs(module) for op in run.walk() if isinstance(op, KernelOp)]
+    assert shaders or (program in (joined, added) and count == 1), "the operand is the result"
     assert max(map(buffers_of, shaders), default=0) <= buffers
     for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
         np.testing.assert_array_equal(got, want)
@@ -175,10 +196,7 @@ def test_the_steps_of_scans_keep_to_the_buffers_of_the_device(buffers: int) -> N
     OptimizePass(place=("fuel.scan=vulkan:0",)).apply(
         make_context(), with_few_buffers(module, buffers)
     )
-    runs = [op for op in module.walk() if isinstance(op, RunOp)]
-    shaders = [run for run in runs if run.target.backend.data == "kompute"]
-    assert shaders
-    launched = [kernel for run in shaders for kernel in lower_run(run, "main").kernels]
+    launched = launched_shaders(module)
     assert max(len(kernel.parameters) for kernel in launched) <= buffers
     for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
@@ -212,10 +230,7 @@ def test_the_launches_of_a_step_are_given_no_more_integers_than_a_device_takes(c
     module = stepped(count)
     expected = evaluate(module.clone(), *arrays_of(module))
     OptimizePass(topology="cpu+vulkan", place=("fuel.scan=vulkan:0",)).apply(make_context(), module)
-    runs = [op for op in module.walk() if isinstance(op, RunOp)]
-    shaders = [run for run in runs if run.target.backend.data == "kompute"]
-    assert shaders
-    kernels = [kernel for run in shaders for kernel in lower_run(run, "main").kernels]
+    kernels = launched_shaders(module)
     assert max(len(kernel.scalars) for kernel in kernels) <= SCALARS
     for got, want in zip(evaluate(module, *arrays_of(module)), expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)

@@ -21,7 +21,7 @@ from fuel_dialect.targets.machine import Topology
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_passes.finishing.order import reused_values
-from fuel_passes.forming.form_kernels import form_kernels
+from fuel_passes.forming.form_kernels import caps_of, form_kernels
 from fuel_passes.forming.outline import Outliner, erase_dead, is_leaf
 from fuel_passes.planning.prices import size_of
 from fuel_passes.planning.residency import default_target, target_of
@@ -65,8 +65,9 @@ class FormRunsPass(ModulePass):
             check_plan(op, topology)
         for block in blocks:
             check_devices(block, targets)
+        caps = caps_of(topology)
         for block in blocks:
-            form_kernels(block)
+            form_kernels(block, caps)
         bounds = _bounds(blocks, topology)
         for block in blocks:
             form_runs(block, targets, self.granularity, bounds)

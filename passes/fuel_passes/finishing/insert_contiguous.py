@@ -17,7 +17,7 @@ from fuel_dialect.kinds import MOVEMENT
 from fuel_dialect.ops.base import FuelOp
 from fuel_dialect.ops.control import KernelOp, RunOp, YieldOp
 from fuel_dialect.targets.machine import Topology
-from fuel_passes.forming.form_kernels import form_kernels, kernel_properties
+from fuel_passes.forming.form_kernels import caps_of, form_kernels, kernel_properties
 from fuel_passes.forming.outline import erase_dead
 from fuel_passes.planning.residency import default_target, target_of
 from fuel_passes.planning.strides import unreadable
@@ -50,8 +50,9 @@ class InsertContiguousPass(ModulePass):
         targets = topology.targets
         if all(target_description(topology, target).reads_all for target in targets):
             return
+        caps = caps_of(topology)
         for block in list(plan_blocks(op)):
-            form_kernels(block)
+            form_kernels(block, caps)
             default = default_target(block, targets)
             insert_contiguous(block, default, topology)
             for run in [inner for inner in block.ops if isinstance(inner, RunOp)]:

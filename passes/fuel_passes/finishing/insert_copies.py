@@ -17,7 +17,7 @@ from fuel_dialect.ops.control import BranchOp, YieldOp
 from fuel_dialect.ops.memory import CopyOp, TransferOp
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import Leaf
-from fuel_passes.forming.form_kernels import form_kernels
+from fuel_passes.forming.form_kernels import caps_of, form_kernels
 from fuel_passes.planning.residency import (
     HOST_DEVICE,
     Crossing,
@@ -66,8 +66,9 @@ class InsertCopiesPass(ModulePass):
             place_states(function, topology.targets)
         if len({target.device for target in topology.targets}) < 2:
             return
+        caps = caps_of(topology)
         for block in list(plan_blocks(op)):
-            form_kernels(block)
+            form_kernels(block, caps)
         for function in functions(op):
             insert_copies(function, topology)
 

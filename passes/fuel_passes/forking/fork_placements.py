@@ -22,7 +22,7 @@ from fuel_dialect.targets.machine import Topology
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_passes.forking.fork_variants import fresh_ids
-from fuel_passes.forming.form_kernels import form_kernels
+from fuel_passes.forming.form_kernels import caps_of, form_kernels
 from fuel_passes.forming.outline import Outliner, erase_dead, is_leaf
 from fuel_passes.planning.candidates import Candidates, candidates_for, is_movable
 from fuel_passes.planning.measurements import MeasurementSource
@@ -83,9 +83,10 @@ class ForkPlacementsPass(ModulePass):
         if len(topology.targets) < 2:
             return
         candidates = candidates_for(topology, self.deterministic, self.max_ulps, self.measurements)
+        caps = caps_of(topology)
         for function in functions(op):
             for block in function.body.blocks:
-                form_kernels(block)
+                form_kernels(block, caps)
                 self._fork(function, block, candidates)
 
     def _fork(self, function: FuncOp, block: Block, candidates: Candidates) -> None:

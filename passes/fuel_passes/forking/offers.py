@@ -12,7 +12,7 @@ from fuel_dialect.attributes import ArmAttr
 from fuel_dialect.ops.control import BranchOp, KernelOp
 from fuel_dialect.traits import Leaf
 from fuel_passes.forking.fork_variants import fresh_ids, replace_by_branch, written
-from fuel_passes.forming.form_kernels import form_kernels
+from fuel_passes.forming.form_kernels import caps_of, form_kernels
 from fuel_passes.legalize.strip_plan import is_planned_branch
 from fuel_passes.planning.candidates import Candidates
 from fuel_passes.planning.residency import default_target, target_of
@@ -34,8 +34,9 @@ def offer(
     function = _function_around(branch or kernel)
     if function is None or block is None:
         return False
-    form_kernels(other)
-    targets = candidates.topology.targets
+    topology = candidates.topology
+    form_kernels(other, caps_of(topology))
+    targets = topology.targets
     target = target_of(kernel, default_target(block, targets), targets)
     price = candidates.as_written(other.ops, target)
     if price is None:

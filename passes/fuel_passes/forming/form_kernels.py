@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
@@ -73,15 +73,16 @@ class FormKernelsPass(ModulePass):
         for option, value in (("max-ops", self.max_ops), ("max-operands", self.max_operands)):
             if value < 1:
                 raise FuelPassError(f"fuel-form-kernels: {option} must be >= 1, got {value}")
-        caps = Caps(self.max_ops, self.max_operands, most_buffers(resolve(op, self.topology)))
+        machine = caps_of(resolve(op, self.topology))
+        caps = replace(machine, ops=self.max_ops, operands=self.max_operands)
         for block in plan_blocks(op):
             form_kernels(block, caps)
 
 
-def most_buffers(topology: Topology) -> int:
-    """Returns how many buffers a kernel may have, so that every target of a machine can make it."""
+def caps_of(topology: Topology) -> Caps:
+    """Returns the caps of kernels that every target of a machine can make."""
     sources = chain.from_iterable(target_description(topology, t).sources for t in topology.targets)
-    return min((s.buffers for s in sources if s.buffers is not None), default=BUFFERS)
+    return Caps(buffers=min((s.buffers for s in sources if s.buffers is not None), default=BUFFERS))
 
 
 def form_kernels(block: Block, caps: Caps = CAPS) -> None:

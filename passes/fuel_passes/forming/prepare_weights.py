@@ -31,7 +31,7 @@ from fuel_dialect.targets.description import TargetDescription
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import FreeWhenContiguous, Leaf, ViewOp
-from fuel_passes.forming.form_kernels import form_kernels
+from fuel_passes.forming.form_kernels import caps_of, form_kernels
 from fuel_passes.forming.outline import erase_dead
 from fuel_passes.planning.prices import kernel_ns, size_of
 from fuel_passes.planning.topology import resolve, target_description
@@ -88,8 +88,9 @@ def prepare(module: ModuleOp, function: FuncOp, topology: Topology, room: int | 
     """Moves what is worth its memory out of a function; `room` is the bytes that it may take."""
     arms = (region.block for branch in branches(function) for region in branch.arm_regions)
     blocks = [*function.body.blocks, *arms]
+    caps = caps_of(topology)
     for block in blocks:
-        form_kernels(block)
+        form_kernels(block, caps)
     found = [each for block in blocks for each in _movable(block)]
     if found and room is not None:
         kept = (op for op in function.walk() if _is_prepared(op))

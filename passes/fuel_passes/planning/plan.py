@@ -27,7 +27,7 @@ from fuel_dialect.traits import Leaf
 from fuel_passes.diagnostics import fail
 from fuel_passes.finishing.order import reused_values
 from fuel_passes.forking.calls import split_into_calls
-from fuel_passes.forming.form_kernels import form_kernels
+from fuel_passes.forming.form_kernels import caps_of, form_kernels
 from fuel_passes.legalize.strip_plan import is_planned_branch
 from fuel_passes.planning.candidates import (
     Candidate,
@@ -115,9 +115,9 @@ def plan_module(
     topology = candidates.topology
     check_plan(module, topology)
     pin = None if device is None else session_pin(device, topology)
-    found = list(functions(module))
+    found, caps = list(functions(module)), caps_of(topology)
     for function in found:
-        form_kernels(function.body.block)
+        form_kernels(function.body.block, caps)
     plans = {
         function.sym_name.data: plan_block(
             function,
