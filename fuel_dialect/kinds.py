@@ -53,15 +53,15 @@ class KernelKind:
 
     def price_ns(self, kernel: Any, target: Any) -> int:
         """Returns the price of a kernel of this kind."""
-        return plugins.called(self.price, self._code["price"], kernel, target)
+        return self._code["price"](kernel, target)
 
     def extents_of(self, kernel: Any) -> tuple[int, ...]:
         """Returns the numbers of a kernel that its measured time depends on."""
-        return tuple(plugins.called(self.extents, self._code["extents"], kernel))
+        return tuple(self._code["extents"](kernel))
 
     @cached_property
     def _code(self) -> dict[str, Callable[..., Any]]:
-        return {"price": plugins.named(self.price), "extents": plugins.named(self.extents)}
+        return {name: plugins.function_named(getattr(self, name)) for name in ("price", "extents")}
 
     def holds(self, op: type[Operation]) -> bool:
         """Returns True if an op makes a kernel one of this kind."""

@@ -157,18 +157,25 @@ def named(path: str) -> Callable[..., Any]:
         ) from error
 
 
-def called(path: str, function: Callable[..., Any], *given: Any) -> Any:
-    """
-    Returns what a function gives that a string named.
+def function_named(path: str) -> Callable[..., Any]:
+    """Returns the function that a string names; the mistakes of one of a package name it."""
+    found = named(path)
+    return found if path.startswith("fuel_") else guarded(path, found)
 
-    Raises `PluginError` for an error, none of fuel's, in a function of another package.
-    """
-    try:
-        return function(*given)
-    except Exception as error:
-        if isinstance(error, FuelError) or path.startswith("fuel_"):
+
+def guarded(what: str, function: Callable[..., Any], where: str = "") -> Callable[..., Any]:
+    """Returns a function whose errors, but for those of fuel, are a `PluginError` that names it."""
+
+    @wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except FuelError:
             raise
-        raise PluginError(f"{path} failed: {type(error).__name__}: {error}") from error
+        except Exception as error:
+            raise PluginError(f"{what} failed{where}: {type(error).__name__}: {error}") from error
+
+    return call
 
 
 # Ops.
@@ -217,25 +224,8 @@ def table(group: str, name: str | None = None) -> Mapping[type[Operation], Any]:
                 raise PluginError(f"{plugin} has {op.name}, which {owners[op]} has too")
             owners[op], joined[op] = plugin, value
             if group == KERNELS:
-                joined[op] = _guarded(plugin, op, value)
+                joined[op] = guarded(str(plugin), value, f" for {op.name}")
     return joined
-
-
-def _guarded(plugin: Plugin, op: type[Operation], rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a rule of a package whose mistakes name the package and the op."""
-
-    @wraps(rule)
-    def apply(*given: Any, **named: Any) -> Any:
-        try:
-            return rule(*given, **named)
-        except FuelError:
-            raise
-        except Exception as error:
-            raise PluginError(
-                f"{plugin} failed for {op.name}: {type(error).__name__}: {error}"
-            ) from error
-
-    return apply
 
 
 def _mapping(plugin: Plugin) -> Mapping[type[Operation], Any]:

@@ -298,7 +298,7 @@ def test_strings_that_name_nothing_and_functions_that_fail() -> None:
     with pytest.raises(ModuleNotFoundError):
         plugins.named("no_such_package.inner:price")
     with pytest.raises(PluginError, match="acme_fuel:price failed: ZeroDivisionError"):
-        plugins.called("acme_fuel:price", lambda: 1 // 0)
+        plugins.guarded("acme_fuel:price", lambda: 1 // 0)()
 
 
 def test_twice_is_once() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import cast
 
-from fuel_dialect.errors import DecisionError, DeviceUnavailable, FuelError, PluginError
-from fuel_dialect.plugins import SELECTORS, Plugin, found
+from fuel_dialect.errors import DecisionError, DeviceUnavailable, PluginError
+from fuel_dialect.plugins import SELECTORS, Plugin, found, guarded
 from fuel_passes.planning.measurements import MeasurementSource
 from fuel_runtime.picker.decision import Decision, Pick
 from fuel_runtime.picker.policy import Policy
@@ -126,15 +126,10 @@ def _guarded(plugin: Plugin) -> Selector:
     loaded = plugin.load()
     if not callable(loaded):
         raise PluginError(f"{plugin} must be a selector, got {loaded!r}")
-    inner = cast("Selector", loaded)
+    inner = cast("Selector", guarded(str(plugin), loaded))
 
     def select(candidates: Sequence[Candidate], view: View) -> Verdict:
-        try:
-            verdict = inner(candidates, view)
-        except FuelError:
-            raise
-        except Exception as error:
-            raise PluginError(f"{plugin} failed: {type(error).__name__}: {error}") from error
+        verdict = inner(candidates, view)
         known = {candidate.number for candidate in candidates}
         if not isinstance(verdict, Verdict) or any(c.number not in known for c in verdict.left):
             raise PluginError(f"{plugin} must give a Verdict of the candidates, got {verdict!r}")
