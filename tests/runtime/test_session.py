@@ -594,6 +594,11 @@ def test_what_is_no_topology_is_said() -> None:
         Session(topology=5)  # pyright: ignore[reportArgumentType]
 
 
+def test_what_holds_no_times_is_said() -> None:
+    with pytest.raises(ArgumentError, match=r"measurements is a \.json or \.db file or a M"):
+        Session(measurements=5)  # pyright: ignore[reportArgumentType]
+
+
 def test_an_arm_may_be_a_number_of_numpy() -> None:
     Session(force={"d0": np.int64(1)})  # pyright: ignore[reportArgumentType]
     with pytest.raises(DecisionError, match="an arm is a number from 0 upwards, not True"):

@@ -73,10 +73,9 @@ def _share(text: str) -> float:
 
 def _from_one(text: str) -> int:
     """Returns a number from 1 upwards. Raises `ArgumentTypeError`."""
-    number = whole_number(text) if text.strip("0") and not text.startswith("-") else 0
-    if number < 1:
+    if not (text.isascii() and text.isdigit() and text.strip("0")):
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 upwards, not {text!r}")
-    return number
+    return whole_number(text)
 
 
 def _difference(text: str) -> float:

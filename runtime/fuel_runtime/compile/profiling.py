@@ -28,6 +28,5 @@ def profile(
         for _ in range(repeats):
             call()
     # Other threads may have called at the same time.
-    own = [event for event in recorder.events if not isinstance(event, Count)]
-    own = [event for event in own if event.lane == recorder.lane]
+    own = [e for e in recorder.events if not isinstance(e, Count) and e.lane == recorder.lane]
     return profile_of(own, code.signature.entry, resolve(module).name)

@@ -136,19 +136,12 @@ class Session:
             "device": device,
             "deterministic": deterministic,
             "max_ulps": max_ulps,
-            "measurements": measurements,
             "reach": reach,
             "refuge": refuge,
             "prepare_bytes": prepare_bytes,
             "plugins": plugins,
         }
-        store = MeasurementStore(cast(Any, measurements)) if is_store(measurements) else None
-        times = MeasuredTimes() if explore else None
-        if store is not None:
-            times = MeasuredTimes(store.load())
-            options["measurements"] = store.measurements()
-        elif isinstance(measurements, PathLike):
-            options["measurements"] = os.fspath(measurements)
+        store, times, options["measurements"] = _times_of(measurements, explore)
         if not isinstance(poison, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"session: poison is True or False, not {poison!r}")
         if progress is not None and not callable(progress):
@@ -353,6 +346,29 @@ class Session:
             FormRunsPass().apply(context, module)
             # A program may claim to own what it does not: `reuses` is decided here, not believed.
             ReuseBuffersPass().apply(context, module)
+
+
+def _times_of(
+    measurements: object, explore: float
+) -> tuple[MeasurementStore | None, MeasuredTimes | None, str | MeasurementSource | None]:
+    """
+    Returns the store of measured times, the times that calls add to, and what planning reads.
+
+    Raises `ArgumentError` for what holds no times, and `MeasurementError` for a store that is none.
+    """
+    from fuel_passes.planning.measurements import MeasurementSource
+
+    if is_store(measurements):
+        store = MeasurementStore(cast(Any, measurements))
+        return store, MeasuredTimes(store.load()), store.measurements()
+    times = MeasuredTimes() if explore else None
+    if measurements is None or isinstance(measurements, MeasurementSource):
+        return None, times, measurements
+    if isinstance(measurements, str | PathLike):
+        return None, times, os.fspath(cast("str | PathLike[str]", measurements))
+    raise ArgumentError(
+        f"session: measurements is a .json or .db file or a MeasurementSource, not {measurements!r}"
+    )
 
 
 def _recorded(replay: object) -> RecordedRoute:
