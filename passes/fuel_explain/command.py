@@ -13,7 +13,7 @@ from fuel_explain.drawing import to_svg
 from fuel_explain.page import to_html
 from fuel_explain.reports import Explanation
 from fuel_explain.text import to_text
-from fuel_passes.commands import check_place, run_command
+from fuel_passes.commands import check_outputs, run_command
 from fuel_passes.options import add_flags, given
 from fuel_passes.pipeline import OptimizePass
 
@@ -32,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _lines(options: argparse.Namespace) -> Iterator[str]:
-    for path in (options.svg, options.html):
-        if path is not None:
-            check_place(path)
+    inputs = {"the program": options.file, "--topology": options.topology}
+    inputs["--measurements"] = options.measurements
+    check_outputs({"--svg": options.svg, "--html": options.html}, inputs)
     module = load_program(Path(options.file))
     explanation = explain(module, OptimizePass(**given(options)))
     _write(options.svg, explanation, to_svg)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from xdsl.utils.exceptions import DiagnosticException
 
-from fuel_dialect.errors import FuelError
+from fuel_dialect.errors import ArgumentError, FuelError
 
 FAILURE = 2
 """The exit code after an error."""
@@ -61,3 +61,20 @@ def check_place(path: str | os.PathLike[str]) -> None:
         number = errno.EACCES
     if number:
         raise OSError(number, os.strerror(number), os.fspath(path))
+
+
+def check_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
+    """
+    Checks the files that a command is to write, by what a person calls them, before it begins.
+
+    Raises `ArgumentError` for one in the place of another or of an input, and `OSError` as
+    `check_place` does.
+    """
+    taken = {os.path.realpath(file): what for what, file in inputs.items() if file}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        check_place(path)
+        known = taken.setdefault(os.path.realpath(path), name)
+        if known != name:
+            raise ArgumentError(f"{name} {path} would write over {known}")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fuel_passes.commands import check_place, run_command
+from fuel_passes.commands import check_outputs, run_command
 from fuel_passes.planning.measurements_schema import dump
 from fuel_runtime.measurement_store import MeasurementStore, Row
 
@@ -47,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> Iterator[str]:
-    if options.command == "export" and options.out is not None:
-        check_place(options.out)
+    if options.command == "export":
+        check_outputs({"--out": options.out}, {"the store": options.store})
     store = MeasurementStore(options.store, read_only=options.command != "prune")
     if options.command == "prune":
         older = None if options.days is None else options.days * DAY_S

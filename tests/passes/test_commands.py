@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from fuel_dialect.errors import ProgramError
+from fuel_explain.command import main as explain
 from fuel_passes.commands import check_place, run_command
+from fuel_runtime.measurement_store import MeasurementStore
+from fuel_runtime.measurements_cli import main as measurements
 
 MLP = str(Path(__file__).parents[2] / "examples" / "mlp.mlir")
 COMMANDS = (
@@ -61,6 +64,26 @@ def test_lines_and_errors(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert run_command("it", missing) == 2
     assert capsys.readouterr() == ("", "it: error: x.mlir: No such file or directory\n")
+
+
+def test_no_output_takes_the_place_of_another_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = Path(MLP).read_text()
+    Path("p.mlir").write_text(text)
+    for given, sentence in (
+        (("--svg", "./p.mlir"), "--svg ./p.mlir would write over the program"),
+        (("--html", "p.mlir"), "--html p.mlir would write over the program"),
+        (("--svg", "a", "--html", "a"), "--html a would write over --svg"),
+    ):
+        assert explain(["p.mlir", *given]) == 2
+        assert capsys.readouterr() == ("", f"fuel-explain: error: {sentence}\n")
+    MeasurementStore("t.db")
+    assert measurements(["export", "t.db", "--out", "t.db"]) == 2
+    assert "--out t.db would write over the store" in capsys.readouterr().err
+    assert (Path("p.mlir").read_text(), len(MeasurementStore("t.db").rows())) == (text, 0)
+    assert sorted(os.listdir()) == ["p.mlir", "t.db"]
 
 
 def test_places_of_files(tmp_path: Path) -> None:

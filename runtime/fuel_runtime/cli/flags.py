@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from fuel_dialect.errors import DecisionError, FuelError
-from fuel_passes.commands import check_place
+from fuel_passes.commands import check_outputs
 from fuel_passes.forming.pin_ops import parsed
 from fuel_passes.options import MOST_DIGITS, add_flags, changed, given, whole_number
 
@@ -248,7 +247,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raises `UsageError` for options that say nothing together."""
+    """
+    Checks the options together.
+
+    Raises `UsageError` for those that say nothing, and what `check_outputs` does of files.
+    """
     if not options.optimize and (vain := [f for f in changed(options) if f != "--topology"]):
         raise UsageError(
             f"--no-optimize takes the program as it is; it cannot be given with {', '.join(vain)}"
@@ -257,28 +260,15 @@ def check(options: argparse.Namespace) -> None:
         raise UsageError("the name of the program is empty")
     if is_saved(options.file):
         _check_saved(options)
-    _check_outputs(options)
+    inputs = {"the program": options.file, "the arguments": options.arguments}
+    inputs |= {f"--{name}": getattr(options, name) for name in INPUTS}
+    check_outputs({f"--{name}": getattr(options, name) for name in OUTPUTS}, inputs)
 
 
 OUTPUTS = ("save", "out", "record", "trace")
 """The options that name files to write."""
 INPUTS = ("weights", "replay", "topology", "measurements")
 """The options that may name files to read."""
-
-
-def _check_outputs(options: argparse.Namespace) -> None:
-    """Raises `UsageError` for an output in the place of another file, or `OSError` for no place."""
-    inputs = {"the program": options.file, "the arguments": options.arguments}
-    inputs |= {f"--{name}": getattr(options, name) for name in INPUTS}
-    taken = {os.path.realpath(file): what for what, file in inputs.items() if file}
-    for name in OUTPUTS:
-        path = getattr(options, name)
-        if path is None:
-            continue
-        check_place(path)
-        known = taken.setdefault(os.path.realpath(path), f"--{name}")
-        if known != f"--{name}":
-            raise UsageError(f"--{name} {path} would write over {known}")
 
 
 def is_saved(file: str) -> bool:
