@@ -115,8 +115,10 @@ class Stream:
 class Event:
     """`cupy.cuda.Event`: a mark in a stream; one that was not recorded is over."""
 
-    def __init__(self, cupy: FakeCupy):
+    def __init__(self, cupy: FakeCupy, is_timed: bool = False):
         self.ptr = next(cupy.handles)
+        self.ms: float | None = None
+        self._is_timed = is_timed
         self._cupy = cupy
         self._card = cupy.card
         self._recorded: tuple[Stream, int] | None = None
@@ -124,7 +126,12 @@ class Event:
     def record(self, stream: Stream) -> None:
         self._cupy.did("record", card=stream.device_id)
         assert self._card == stream.device_id, "an event is recorded on another card"
+        if self._is_timed:
+            stream.waiting.append(self._stamp)
         self._recorded = stream, stream.mark
+
+    def _stamp(self) -> None:
+        self.ms = self._cupy.clock_ms
 
     def finisher(self) -> Callable[[], None]:
         """The work before the mark as it is now."""
@@ -169,6 +176,7 @@ class Launch:
 
     def __call__(self) -> None:
         assert self._module in self._cupy.modules, f"{self._kernel.name} is unloaded as it runs"
+        self._cupy.clock_ms += self._cupy.launch_ms
         with interpreting():
             self._kernel.launch(self._addresses, self._scalars, self._grid)
 
@@ -360,6 +368,9 @@ class FakeCupy:
         self.total = total
         self.handles = count(77)
         self.thread = Thread()
+        self.clock_ms = 0.0
+        self.launch_ms = 1.0
+        """The milliseconds of a launch by the clock of the cards."""
         self._pinned: list[np.ndarray[Any, Any]] = []
         self._streams: dict[tuple[int, int], Stream] = {}
         self._events: WeakValueDictionary[int, Event] = WeakValueDictionary()
@@ -371,6 +382,7 @@ class FakeCupy:
             Stream=self._stream,
             MemoryPool=lambda: Pool(self),
             Event=self._event,
+            get_elapsed_time=self._elapsed_ms,
             alloc_pinned_memory=self._pin,
             UnownedMemory=lambda ptr, size, owner, card: SimpleNamespace(
                 ptr=ptr, size=size, owner=owner, device_id=card
@@ -483,11 +495,16 @@ class FakeCupy:
         self._streams[handle, -1] = Stream(self, self.card, handle)
         return self._streams[handle, -1]
 
-    def _event(self, disable_timing: bool) -> Event:
-        assert disable_timing
-        event = Event(self)
+    def _event(self, block: bool = False, disable_timing: bool = False) -> Event:
+        event = Event(self, is_timed=not disable_timing)
         self._events[event.ptr] = event
         return event
+
+    def _elapsed_ms(self, first: Event, last: Event) -> float:
+        self.did("elapsed")
+        assert first.ms is not None, "the first event is not over, or has no time"
+        assert last.ms is not None, "the last event is not over, or has no time"
+        return last.ms - first.ms
 
     def _synchronise(self) -> None:
         self.did("synchronize device")

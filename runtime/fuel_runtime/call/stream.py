@@ -8,12 +8,12 @@ device or because a run wrote over it, is computed again from what still lives.
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, FuelError, OutOfMemory
+from fuel_runtime.call.call_times import CallTimes
 from fuel_runtime.call.route import Call, Transfer
 from fuel_runtime.call.stretch import LEFT, Chooser, Stretch, WrittenRoute
 from fuel_runtime.call.walk_source import aliasing, owned
@@ -51,9 +51,7 @@ class Stream:
         self.failed: dict[BranchOp, dict[int, str]] = {}
         self.faults = 0
         self.stretch: Stretch = live.stretch_of({})
-        self.is_timed = is_timed
-        self.spent: dict[int, float] = {}
-        """The nanoseconds in each decision's arm, by the number of the decision."""
+        self.times = CallTimes(live.namespace["devices"]) if is_timed else None
         self.has_explored = False
         self._exploring = exploring
         self._forced = forced or {}
@@ -115,10 +113,11 @@ class Stream:
         inputs = [self.values[name] for name in call.inputs]
         for operand in call.reuses.values():
             self.values.pop(call.inputs[operand], None)
-        start = time.perf_counter_ns() if self.is_timed else 0
+        times = self.times
+        started = None if times is None else times.start(call, self.stretch.written.devices(call))
         results = function(*inputs)
-        if self.is_timed:
-            self._time(call, start)
+        if times is not None and started is not None:
+            times.stop(call, started, self._timed_for(call))
         if isinstance(call, Transfer):
             self.values[call.result] = results
         else:
@@ -130,17 +129,21 @@ class Stream:
         if self._yields is not None:
             self._yields.look(self.stretch.written.route, self.choices, self.values)
 
-    def _time(self, call: Call, start: int) -> None:
-        """Add what a call took to the arms it stands in, or whose results it brings."""
-        for label in self.stretch.written.devices(call):
-            self.live.namespace["devices"][label].synchronise()
-        spent = time.perf_counter_ns() - start
+    def _timed_for(self, call: Call) -> tuple[int, ...]:
+        """Returns the decisions whose arms a call stands in, or whose results it brings."""
         numbers = set(call.inside)
         if isinstance(call, Transfer):
             yields = self.stretch.written.route.yields
             numbers |= {n for n, names in enumerate(yields) if call.source in names}
-        for number in numbers:
-            self.spent[number] = self.spent.get(number, 0.0) + spent
+        return tuple(numbers)
+
+    def _read_times(self) -> None:
+        """Wait for the calls that are timed; one that fails only now is left as ever."""
+        if self.times is None or self.faults:
+            return
+        for call in self.times.read():
+            self._at = call
+        self._at = None
 
     def _ensure(self, name: str) -> None:
         """Compute a value again that is not there."""
@@ -156,6 +159,7 @@ class Stream:
 
     def _finish(self) -> tuple[Any, ...]:
         """Return the results, each with memory of its own, and keep the state."""
+        self._read_times()
         written, signature = self.stretch.written, self.live.signature
         results: list[Any] = []
         for name, is_copied in owned(written.route, signature):
@@ -170,10 +174,11 @@ class Stream:
 
     def _succeed(self, written: WrittenRoute) -> None:
         live = self.live
+        spent = {} if self.times is None or self.faults else self.times.spent
         for number, (branch, arm) in enumerate(written.route.decisions):
             path = live.decisions[branch].path
-            if self.is_timed and not self.faults and number in self.spent:
-                live.record(path, arm, self.spent[number])
+            if number in spent:
+                live.record(path, arm, spent[number])
             live.warm.add((path, arm))
         trial = live.telemetry.on_trial
         if trial:

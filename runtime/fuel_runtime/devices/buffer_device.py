@@ -296,6 +296,18 @@ class BufferDevice:
             self._collect()
             self.driver.synchronise()
 
+    def mark(self) -> Any:
+        """Returns a moment in the work of the device; None if its driver marks none."""
+        with self.lock:
+            self.check_open()
+            return self.driver.mark()
+
+    def elapsed_ns(self, first: Any, last: Any) -> float:
+        """Waits for the later of two moments; returns the nanoseconds between them."""
+        with self.lock:
+            self.check_open()
+            return self.driver.elapsed_ns(first, last)
+
     # Memory; under the lock.
 
     def upload(self, array: Array, least: int = 0) -> Lease:

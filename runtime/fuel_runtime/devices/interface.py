@@ -167,6 +167,14 @@ class Device(Protocol):
         """Wait until everything that was asked for is done."""
         ...
 
+    def mark(self) -> Any:
+        """Returns a moment in its work, as `Driver.mark` does; None if it cannot."""
+        ...
+
+    def elapsed_ns(self, first: Any, last: Any) -> float:
+        """Waits for the later of two moments; returns the nanoseconds between them."""
+        ...
+
     def close(self) -> None:
         """Give everything up; the device and its values cannot be used after it."""
         ...
@@ -270,6 +278,18 @@ class Driver(abc.ABC):
         One that does not keeps what it has from being destroyed there.
         """
         return True
+
+    def mark(self) -> Any:
+        """
+        Returns the moment in which all that was asked for so far is done, without waiting for it.
+
+        None if the device has no clock of its own: the host's is read after `synchronise` then.
+        """
+        return None
+
+    def elapsed_ns(self, first: Any, last: Any) -> float:
+        """Waits for the later of two moments of `mark`; returns the nanoseconds between them."""
+        raise NotImplementedError(f"{type(self).__name__} marks no moments")
 
     @property
     def lowerings(self) -> Mapping[str, Lower]:

@@ -44,6 +44,8 @@ OLDEST_CAPABILITY = 80
 UUID_BYTES = 16
 """CuPy reads on behind it, up to the next 0."""
 
+NS_PER_MS = 1e6
+
 OUT_OF_MEMORY = 2
 """The status of that error, in CUDA's runtime and in its driver."""
 
@@ -367,6 +369,19 @@ class CudaDriver(Driver):
         with self.guard:
             self.stream.synchronize()
             self._unload()
+
+    def mark(self) -> Any:
+        """Returns an event behind the work of the stream, which notes when the card gets there."""
+        with self.guard:
+            event = self._cuda.Event()
+            event.record(self.stream)
+            return event
+
+    def elapsed_ns(self, first: Any, last: Any) -> float:
+        """Waits for the later of two events, and not for what the stream has to do after it."""
+        with self.guard:
+            last.synchronize()
+            return self._cuda.get_elapsed_time(first, last) * NS_PER_MS
 
     # Facts and the end.
 

@@ -98,6 +98,13 @@ class Host:
     def synchronise(self) -> None:
         """Does nothing: a run has ended when its function returns."""
 
+    def mark(self) -> None:
+        """Returns None: the clock of the host is read as it is."""
+
+    def elapsed_ns(self, first: Any, last: Any) -> float:
+        """Is never called, since `mark` gives no moments."""
+        raise NotImplementedError("the host marks no moments")
+
     def close(self) -> None:
         """Does nothing: what it holds are objects of Python."""
 
