@@ -211,6 +211,11 @@ class TargetDescription:
     """`open(device, capacity_in_bytes_or_None) -> Driver`; empty where nothing emulates it."""
     probe: str = ""
     """`find(probing) -> Iterable[Seen]` (`fuel_runtime.probe`): the devices that it finds."""
+    telemetry: str = ""
+    """
+    `provider(device) -> Provider | None` (`fuel_runtime.telemetry.sampler`): who tells of the load,
+    temperature and clock of its devices. Memory is the driver's to tell.
+    """
     printer: str = ""
     """The xDSL `Target` that `xdsl-opt -t fuel-<name>` prints with."""
     packages: tuple[str, ...] = ()

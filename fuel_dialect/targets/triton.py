@@ -43,6 +43,7 @@ DESCRIPTION = TargetDescription(
     driver="fuel_runtime.devices.cuda.driver:open_cuda",
     emulator="fuel_runtime.devices.emulated.driver:open_emulated",
     probe="fuel_runtime.devices.cuda.probe:find",
+    telemetry="fuel_runtime.devices.cuda.telemetry:provider",
     printer="fuel_lowering.triton.target:TritonTarget",
     shades=("#3f8a50", "#7bb489", "#235c32", "#a3bf4a"),
     is_default=True,

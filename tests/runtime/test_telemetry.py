@@ -8,14 +8,23 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuel_dialect.attributes import DeviceAttr, TargetAttr
 from fuel_dialect.errors import ArgumentError, DeviceUnavailable
-from fuel_runtime.telemetry.providers import Dial, HostProvider, Script, nvml_provider
+from fuel_dialect.targets.registry import description_of
+from fuel_runtime.devices.cuda.telemetry import provider as nvml_provider
+from fuel_runtime.devices.interface import Limits
+from fuel_runtime.devices.present import Devices
+from fuel_runtime.telemetry import providers
+from fuel_runtime.telemetry.providers import Dial, HostProvider, Script
 from fuel_runtime.telemetry.sampler import Smoothed, Telemetry
 from fuel_runtime.telemetry.signals import NO_TIERS, UNKNOWN, Signals, Tiers, settle
 
@@ -224,11 +233,33 @@ class FakeNvml:
         return 61
 
 
+def seven_loads(device: DeviceAttr) -> Callable[[], Signals]:
+    return lambda: Signals(load=device.ordinal.data / 10)
+
+
+def test_a_description_names_who_tells_of_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = replace(description_of("triton"), telemetry="a.module:seven_loads")
+    monkeypatch.setattr(providers, "description_of", lambda name: told)
+    monkeypatch.setattr(providers, "function_named", lambda name: seven_loads)
+    card = DeviceAttr.of("cuda:7")
+    device: Any = SimpleNamespace(
+        name=card,
+        targets=(TargetAttr.of(card, "triton"),),
+        limits=Limits(),
+        free_bytes=lambda: 5,
+        total_bytes=lambda: 9,
+    )
+    host: Any = SimpleNamespace()
+    for emulated, load in ((), 0.7), ((card,), None):
+        devices = Devices("", (device,), (), host, 2, frozenset(emulated))
+        assert providers.providers_of(devices)["cuda:7"]() == Signals(5, 9, load)
+
+
 def test_nvml_tells_the_load_of_others() -> None:
-    provider = nvml_provider(0, FakeNvml([(os.getpid(), 90), (-1, 30)]))
+    provider = nvml_provider(DeviceAttr.of("cuda:0"), FakeNvml([(os.getpid(), 90), (-1, 30)]))
     assert provider is not None
     assert provider() == Signals(load=0.3, temperature_c=61)
-    silent = nvml_provider(0, FakeNvml(None))
+    silent = nvml_provider(DeviceAttr.of("cuda:0"), FakeNvml(None))
     assert silent is not None
     assert silent().load is None
-    assert nvml_provider(1, FakeNvml(None)) is None
+    assert nvml_provider(DeviceAttr.of("cuda:1"), FakeNvml(None)) is None

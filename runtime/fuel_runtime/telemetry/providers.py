@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Asks devices for their signals: the host, cards of NVIDIA, other devices, and scripts."""
+"""Asks devices for their signals: the host, devices with a driver, and scripts."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from fuel_dialect.plugins import function_named
+from fuel_dialect.targets.registry import description_of
 from fuel_runtime.telemetry.signals import UNKNOWN, Signals
 
 if TYPE_CHECKING:
@@ -31,13 +32,14 @@ def providers_of(devices: Devices) -> dict[str, Provider]:
 
 
 def _load_of(device: Device, devices: Devices, host: Provider) -> Provider | None:
-    """Returns who knows the load of a device: NVML, or the host for what runs on its cores."""
+    """Returns who knows the load of a device: the host for its own cores, else whom a target names."""
     if device.limits.on_host_cores:
         return host
-    kind = device.name.kind.data
-    if kind != "cuda" or device.name in devices.emulated:
+    if device.name in devices.emulated:
         return None
-    return nvml_provider(device.name.ordinal.data)
+    described = [description_of(target.backend.data) for target in device.targets]
+    named = next((each.telemetry for each in described if each.telemetry), "")
+    return function_named(named)(device.name) if named else None
 
 
 class HostProvider:
@@ -102,47 +104,6 @@ class DeviceProvider:
             rest.temperature_c,
             rest.clock_mhz,
         )
-
-
-def nvml_provider(card: int, nvml: Any = None) -> Provider | None:
-    """Returns a provider of temperature and clock through NVML; None where NVML is not there."""
-    if nvml is None:
-        try:
-            import pynvml as nvml  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            return None
-    try:
-        nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByIndex(card)
-    except nvml.NVMLError:
-        return None
-    return lambda: _asked_nvml(nvml, handle)
-
-
-def _asked_nvml(nvml: Any, handle: Any) -> Signals:
-    """Returns what a card says of others' work: its load is known where no process is ours."""
-    from os import getpid
-
-    def told(ask: Callable[[], Any]) -> Any:
-        with suppress(nvml.NVMLError, AttributeError):
-            return ask()
-        return None
-
-    users = told(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    shares = told(lambda: nvml.nvmlDeviceGetProcessUtilization(handle, 0))
-    load = None
-    if shares is not None:
-        load = min(1.0, sum(s.smUtil for s in shares if s.pid != getpid()) / 100)
-    elif users is not None and all(user.pid != getpid() for user in users):
-        rates = told(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-        load = None if rates is None else min(1.0, rates.gpu / 100)
-    return Signals(
-        load=load,
-        temperature_c=told(
-            lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
-        ),
-        clock_mhz=told(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-    )
 
 
 class Script:
