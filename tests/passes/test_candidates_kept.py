@@ -132,6 +132,22 @@ def test_kernels_that_differ_in_a_property_have_candidates_of_their_own():
     assert [found.of(kernel)[0].refusal is None for kernel in kernels] == [True, False]
 
 
+def test_kernels_that_differ_in_a_scalar_are_priced_once():
+    lines = [
+        f"%{i} = fuel.{op} %{arg} {{scalar = {number} : f64}} : {T}"
+        for i, (op, arg, number) in enumerate(
+            [("add_scalar", "x", 1.5), ("add_scalar", "y", 2.5), ("mul_scalar", "z", 1.5)]
+        )
+    ]
+    body = "\n".join([*lines, f"func.return %0, %1, %2 : {T}, {T}, {T}"])
+    module = main(f"%x: {T}, %y: {T}, %z: {T}", f"({T}, {T}, {T})", body)
+    FormKernelsPass().apply(make_context(), module)
+    found = candidates_for(PRESETS["cpu"])
+    one, other, product = (found.of(op) for op in module.walk() if isinstance(op, KernelOp))
+    assert one is other
+    assert product is not one
+
+
 def kernel(rows: int, columns: int, dtype: str = "f32") -> KernelOp:
     a, b, c = (f"tensor<{s}x{dtype}>" for s in (f"{rows}x8", f"8x{columns}", f"{rows}x{columns}"))
     module = main(

@@ -26,7 +26,7 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import KernelSource, TargetDescription
 from fuel_dialect.targets.machine import Topology
-from fuel_dialect.traits import Leaf, ViewOp
+from fuel_dialect.traits import Elementwise, Leaf, ViewOp
 from fuel_passes.forking.calls import calls_of
 from fuel_passes.legalize.legalize_kernels import legal_kernel
 from fuel_passes.legalize.strip_plan import is_planned_branch
@@ -319,9 +319,16 @@ def _of_op(op: Operation) -> object:
         operand.index if isinstance(operand, BlockArgument) else operand.type
         for operand in op.operands
     )
-    said = tuple(sorted(op.properties.items()))
+    said = _said(op)
     inner = tuple(_of_op(o) for region in op.regions for block in region.blocks for o in block.ops)
     return type(op), reads, types, said, inner
+
+
+def _said(op: Operation) -> object:
+    """Returns what properties say; numbers of an elementwise op of fuel say nothing of its cost."""
+    if isinstance(op, FuelOp) and op.has_trait(Elementwise):
+        return op.variant(), op.error_factor(), op.properties.get("placement")
+    return tuple(sorted(op.properties.items()))
 
 
 def refusal_of(
