@@ -28,6 +28,7 @@ from pathlib import Path
 
 import pytest
 
+from effort import SLOW
 from fuel_dialect.universe import FUEL_UNIVERSE, PASSES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,7 +126,15 @@ def corrected(text: str, wrong: list[tuple[Step, str]]) -> str:
     return text
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+LONG = {"plugins.md", "devices.md", "tracing.md"}
+"""The pages whose commands take longest."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=SLOW if page.name in LONG else ()) for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_runnable_blocks_print_what_they_show(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -9,10 +9,13 @@ import sys
 import zipfile
 from pathlib import Path
 
+from effort import SLOW
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tests" / "plugin_package"
 
 
+@SLOW
 def test_the_package_does_what_it_says(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
     subprocess.run([*build, str(PACKAGE)], check=True, capture_output=True)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effort import examples, slow_but
+from effort import SLOW, examples, slow_but
 from fuel_dialect.errors import (
     DeviceFailure,
     DeviceUnavailable,
@@ -190,7 +190,7 @@ def survives(home: str, settled: bool, faults: Sequence[At]) -> int:
 
 
 @pytest.mark.parametrize("home", slow_but(["cpu", "cuda:0"], {"cuda:0"}))
-@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("settled", slow_but([False, True], {True}))
 @pytest.mark.parametrize("kind", slow_but(KINDS, {"failure"}))
 def test_one_fault_anywhere(home: str, settled: bool, kind: str) -> None:
     counts = counted(home, settled)
@@ -209,6 +209,7 @@ FAULTS = st.builds(
 )
 
 
+@SLOW
 @examples(60)
 @given(st.sampled_from(["cpu", *DEVICES]), st.booleans(), st.lists(FAULTS, max_size=12))
 def test_any_faults_together(home: str, settled: bool, faults: list[At]) -> None:

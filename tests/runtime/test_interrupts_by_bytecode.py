@@ -292,6 +292,7 @@ def test_a_fault_that_is_survived(most: int) -> None:
         np.testing.assert_allclose(exe(X)[0], one(X), rtol=1e-5, atol=1e-6)
 
 
+@SLOW
 def test_weights_give_way_after_an_interrupt() -> None:
     """Weights of a call that is interrupted while some give way can give way later."""
     widths = [8, 16, 8, 24, 8]

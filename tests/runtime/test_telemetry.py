@@ -238,7 +238,9 @@ def seven_loads(device: DeviceAttr) -> Callable[[], Signals]:
 
 
 def test_a_description_names_who_tells_of_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = replace(description_of("triton"), telemetry="a.module:seven_loads")
+    described = description_of("triton")
+    assert described is not None
+    told = replace(described, telemetry="a.module:seven_loads")
     monkeypatch.setattr(providers, "description_of", lambda name: told)
     monkeypatch.setattr(providers, "function_named", lambda name: seven_loads)
     card = DeviceAttr.of("cuda:7")

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from xdsl.dialects.builtin import TensorType, f32
 
-from effort import slow_but
+from effort import SLOW
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import parse_module
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
@@ -488,7 +488,8 @@ def ends() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("staged", slow_but([False, True], [True]))
+@SLOW
+@pytest.mark.parametrize("staged", [False, True])
 def test_the_end_in_any_order(staged: bool) -> None:
     programs = [PROGRAM.format(staged=staged) + end for end in ends()]
     script = "import os, sys, test_vulkan\n" + "".join(

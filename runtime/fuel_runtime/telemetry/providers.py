@@ -32,13 +32,13 @@ def providers_of(devices: Devices) -> dict[str, Provider]:
 
 
 def _load_of(device: Device, devices: Devices, host: Provider) -> Provider | None:
-    """Returns who knows the load of a device: the host for its own cores, else whom a target names."""
+    """Returns who knows the load of a device: the host for its cores, else whom a target names."""
     if device.limits.on_host_cores:
         return host
     if device.name in devices.emulated:
         return None
     described = [description_of(target.backend.data) for target in device.targets]
-    named = next((each.telemetry for each in described if each.telemetry), "")
+    named = next((each.telemetry for each in described if each is not None and each.telemetry), "")
     return function_named(named)(device.name) if named else None
 
 
