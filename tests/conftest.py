@@ -9,6 +9,7 @@ summary says how many were, by marker, and why. No other skip is used. The summa
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +68,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, lacking in NEEDS.items():
             if item.get_closest_marker(marker) is not None and (why := lacking()):
                 item.add_marker(pytest.mark.skip(reason=f"{marker}: {why}"))
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage rarely: modules of IR are many small objects, and memory is not short."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 LEFT_OUT = pytest.StashKey[dict[str, int]]()

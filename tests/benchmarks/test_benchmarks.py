@@ -13,7 +13,7 @@ import pytest
 
 from effort import SLOW
 
-pytestmark = pytest.mark.xdist_group("benchmarks")  # one worker, so that they are run once
+pytestmark = [SLOW, pytest.mark.xdist_group("benchmarks")]  # one worker, so that they run once
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 MACHINE_PATHS = ("/" + "work", "/" + "root", "/" + "home", "/" + "tmp")
@@ -75,7 +75,6 @@ def test_targets_are_judged_by_the_median(finished: tuple[str, dict[str, Any], s
         assert f"{word}  {target['measurement']}: {target['text']}" in printed
 
 
-@SLOW
 def test_the_plan_of_a_decoder_is_measured_pass_by_pass(tmp_path: Path) -> None:
     done = run("--quick", "--rounds=1", "--out", str(tmp_path), "--only=planning")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -107,7 +106,6 @@ def test_an_unknown_workload_is_refused() -> None:
     assert "invalid choice: 'nothing'" in done.stderr
 
 
-@SLOW
 @pytest.mark.needs_vulkan
 def test_shaders_and_replays_are_measured_on_vulkan(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,13 @@ ROWS = [
 ]
 
 
-def named_in(path: Path) -> Iterator[str]:
-    """Yields the identifiers, attributes and strings of a file, but for its docstrings."""
+@cache
+def named_in(path: Path) -> frozenset[str]:
+    """Returns the identifiers, attributes and strings of a file, but for its docstrings."""
+    return frozenset(_named_in(path))
+
+
+def _named_in(path: Path) -> Iterator[str]:
     tree = ast.parse(path.read_text())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
