@@ -28,7 +28,7 @@ from fuel_dialect.tensors import AnyTensor
 from fuel_lowering.numpy import emit
 from fuel_lowering.numpy.builder import Builder
 from fuel_lowering.numpy.steps import Recipe
-from fuel_lowering.numpy.values import Ref, whole
+from fuel_lowering.numpy.values import Ref, broadcast_if_needed
 from fuel_passes.pipeline import OptimizePass
 from fuel_passes.planning.prices import op_ns
 from fuel_runtime import Session
@@ -79,7 +79,9 @@ def _halve(b: Builder, op: HalveOp, xs: Sequence[Ref]) -> Ref:
 
 
 def _roll(b: Builder, op: RollOp, xs: Sequence[Ref]) -> Ref:
-    return b.step(Recipe((f"copyto({{y}}, np.roll({{0}}, {int_value(op.by)}))",)), whole(xs[0]))
+    return b.step(
+        Recipe((f"copyto({{y}}, np.roll({{0}}, {int_value(op.by)}))",)), broadcast_if_needed(xs[0])
+    )
 
 
 TABLES: Mapping[tuple[str, str | None], dict[type[Operation], Callable[..., Any]]] = {

@@ -26,7 +26,7 @@ from fuel_runtime.devices.present import Devices
 from fuel_runtime.telemetry import providers
 from fuel_runtime.telemetry.providers import Dial, HostProvider, Script
 from fuel_runtime.telemetry.sampler import Smoothed, Telemetry
-from fuel_runtime.telemetry.signals import NO_TIERS, UNKNOWN, Signals, Tiers, settle
+from fuel_runtime.telemetry.signals import NO_TIERS, UNKNOWN, Signals, Tiers, next_tiers
 
 GIB = 1 << 30
 
@@ -42,8 +42,8 @@ class Clock:
 def test_what_nobody_told_is_unknown_not_zero() -> None:
     assert UNKNOWN.free_bytes is None
     assert UNKNOWN.occupied is None
-    assert settle(NO_TIERS, UNKNOWN) == Tiers(None, None, None)
-    assert settle(NO_TIERS, Signals(0, GIB, 0.0)) == Tiers(0, 2, 0)
+    assert next_tiers(NO_TIERS, UNKNOWN) == Tiers(None, None, None)
+    assert next_tiers(NO_TIERS, Signals(0, GIB, 0.0)) == Tiers(0, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_memory_has_another_way_back() -> None:
     tiers = NO_TIERS
     seen: list[int | None] = []
     for free in (50, 14, 17, 21, 4, 7, 9, 21):
-        tiers = settle(tiers, Signals(free, 100))
+        tiers = next_tiers(tiers, Signals(free, 100))
         seen.append(tiers.memory)
     assert seen == [0, 1, 1, 0, 2, 2, 1, 0]
 
@@ -81,7 +81,7 @@ def test_a_size_fits_again_with_some_to_spare() -> None:
     tiers = NO_TIERS
     seen: list[int | None] = []
     for free in (200, 99, 101, 124, 125, 100):
-        tiers = settle(tiers, Signals(free, 10_000), (100,))
+        tiers = next_tiers(tiers, Signals(free, 10_000), (100,))
         seen.append(tiers.fit)
     assert seen == [1, 0, 0, 0, 1, 1]
 
@@ -90,7 +90,7 @@ def test_a_size_fits_again_with_some_to_spare() -> None:
 def test_tiers_of_load_follow_the_load(loads: list[float]) -> None:
     tiers = NO_TIERS
     for load in loads:
-        tiers = settle(tiers, Signals(load=load))
+        tiers = next_tiers(tiers, Signals(load=load))
         assert tiers.load is not None
         assert 0 <= tiers.load - sum(step / 10 <= load for step in range(1, 10)) <= 1
 

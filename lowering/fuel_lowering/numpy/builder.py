@@ -24,12 +24,12 @@ from fuel_lowering.numpy.steps import COPY, Recipe, Step
 from fuel_lowering.numpy.values import (
     MODULE,
     Ref,
+    broadcast_if_needed,
     computed,
     is_view,
     reshape_expression,
     reshaped,
     view_of,
-    whole,
 )
 from fuel_lowering.numpy.writer import FunctionWriter
 
@@ -141,7 +141,7 @@ class Builder:
 
         What is known when the source is loaded is copied then.
         """
-        value = whole(value)
+        value = broadcast_if_needed(value)
         if reshaped(value.layout, shape) is not None:
             return value.reshape(shape)
         if value.root.home == MODULE:
@@ -171,7 +171,7 @@ class Builder:
         """A value of a reduction kernel as an array of the kernel's whole shape."""
         assert self.rows is not None
         shape = self.rows.shape
-        return value if value.extents == shape else self.step(COPY, value, shape=shape)
+        return value if value.array_shape == shape else self.step(COPY, value, shape=shape)
 
     def convert(self, value: Ref, dtype: Any) -> Ref:
         """Another dtype by NumPy's own conversion."""

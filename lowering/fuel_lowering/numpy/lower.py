@@ -24,7 +24,7 @@ from fuel_lowering.numpy.rows import RowBuilder, rows_of
 from fuel_lowering.numpy.run import BEGAN, NumpyRun
 from fuel_lowering.numpy.steps import COPY, Place, Step, Straight, assign, needed
 from fuel_lowering.numpy.tiles import cut, iteration_rows, write_tiles
-from fuel_lowering.numpy.values import CALL, Ref, computed_like, whole
+from fuel_lowering.numpy.values import CALL, Ref, broadcast_if_needed, computed_like
 from fuel_lowering.numpy.writer import FunctionWriter
 from fuel_lowering.runs.reuse import reused_buffers
 
@@ -96,7 +96,7 @@ class _Run:
         names: list[str] = []
         for value in self._yielded:
             ref = self.values[value]
-            name = self.writer.text(whole(ref))
+            name = self.writer.text(broadcast_if_needed(ref))
             is_own = isinstance(value.owner, KernelOp)
             names.append(name if is_own and name not in names else f"{name}.copy()")
         return names

@@ -14,13 +14,13 @@ from fuel_dialect.ops import linear_algebra
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.numpy.builder import Builder, Rule
 from fuel_lowering.numpy.steps import Recipe
-from fuel_lowering.numpy.values import Ref, whole
+from fuel_lowering.numpy.values import Ref, broadcast_if_needed
 
 
 def _matmul(b: Builder, op: linear_algebra.MatmulOp, xs: Sequence[Ref]) -> Ref:
     lhs, rhs = b.widen(xs[0]), b.widen(xs[1])
     result = tensor_type(op.result).get_shape()
-    lhs, rhs, written = _grouped(b, whole(lhs), rhs, op.groups())
+    lhs, rhs, written = _grouped(b, broadcast_if_needed(lhs), rhs, op.groups())
     fills = None if written == result else lambda y: y.reshape(written)
     # BLAS skips a factor of 0 where an operand is one element, and loses NaN and inf.
     is_one = 1 in (prod(lhs.shape), prod(rhs.shape))
@@ -43,11 +43,11 @@ def _grouped(
     """
     *batch, m, k = lhs.shape
     n = rhs.shape[-1]
-    others = rhs.extents[:-2]
+    others = rhs.array_shape[:-2]
     if batch and all(extent == 1 for extent in others) and prod(lhs.shape) and n:
         rows = prod(batch) * m
         return b.reshape(lhs, (rows, k)), _last_two(rhs), (rows, n)
-    rhs = whole(rhs)
+    rhs = broadcast_if_needed(rhs)
     others = rhs.shape[:-2]
     if all(group == 1 for group in groups):
         return lhs, rhs, (*batch, m, n)
@@ -63,10 +63,10 @@ def _grouped(
 
 def _last_two(ref: Ref) -> Ref:
     """A stack of equal matrices, its array that of at most one, as that matrix."""
-    extra, own = max(len(ref.extents) - 2, 0), ref.layout
+    extra, own = max(len(ref.array_shape) - 2, 0), ref.layout
     layout = Layout(own.shape[extra:], own.strides[extra:], own.offset)
     one = ref.view(f"{{}}[{', '.join('0' * extra)}]", layout) if extra else ref
-    return whole(Ref(ref.shape[-2:], ref.dtype, layout, ref.hint, base=one))
+    return broadcast_if_needed(Ref(ref.shape[-2:], ref.dtype, layout, ref.hint, base=one))
 
 
 RULES: dict[type[Operation], Rule] = {linear_algebra.MatmulOp: _matmul}

@@ -24,7 +24,7 @@ from fuel_dialect.reference.precision import scalar
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.numpy.builder import Builder, Rule
 from fuel_lowering.numpy.steps import COPY, Recipe
-from fuel_lowering.numpy.values import Ref, whole
+from fuel_lowering.numpy.values import Ref, broadcast_if_needed
 from fuel_lowering.numpy.writer import bundle
 
 Shape = tuple[int, ...]
@@ -33,7 +33,7 @@ Shape = tuple[int, ...]
 def move(b: Builder, op: Operation, xs: Sequence[Ref]) -> Ref:
     """Adds the step that fills the result of a movement op, piece by piece."""
     assert isinstance(op, MovementOp)
-    result, operands = tensor_type(op.results[0]), list(map(whole, xs))
+    result, operands = tensor_type(op.results[0]), list(map(broadcast_if_needed, xs))
     dtype = dtypes.of_type(result).numpy
     fill, value = op.fill(), ""
     if fill is not None:
@@ -186,7 +186,7 @@ def _slice(begin: int, length: int, step: int, extent: int) -> str:
 
 
 def _contiguize(b: Builder, op: Operation, xs: Sequence[Ref]) -> Ref:
-    is_row_major = xs[0].is_whole and xs[0].layout.is_contiguous
+    is_row_major = xs[0].is_full and xs[0].layout.is_contiguous
     return xs[0] if is_row_major else b.step(COPY, xs[0])
 
 

@@ -23,7 +23,7 @@ from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import AlongAxesOp, Leaf
 from fuel_lowering.numpy.builder import Builder, Rows, Rule, RuleOf
 from fuel_lowering.numpy.steps import COPY, Recipe
-from fuel_lowering.numpy.values import Ref, is_view, whole
+from fuel_lowering.numpy.values import Ref, broadcast_if_needed, is_view
 from fuel_lowering.numpy.writer import FunctionWriter
 from fuel_passes.forming.groups import keeps_order, repeats_along_row
 
@@ -82,7 +82,7 @@ class RowBuilder(Builder):
                 f"a reduction kernel over {list(rows.shape)} along axes {list(rows.axes)} cannot "
                 f"hold an op on {value.type}"
             )
-        return whole(ref).reshape(rows.column)
+        return broadcast_if_needed(ref).reshape(rows.column)
 
     def _check_view(self, view: Operation) -> None:
         if keeps_order(view) or repeats_along_row(view, self._rows.shape, self._rows.column):
@@ -119,7 +119,7 @@ def reduce(
         return b.step(COPY, x, shape=shape, fills=fills)
     axis = "None" if not kept else str(axes[0] if len(axes) == 1 else tuple(axes))
     recipe = Recipe((f"{ufunc}.reduce({{0}}, axis={axis}, out={{y}})",))
-    return b.step(recipe, whole(x), shape=shape, fills=fills)
+    return b.step(recipe, broadcast_if_needed(x), shape=shape, fills=fills)
 
 
 LONGEST_EINSUM = 4096
@@ -160,7 +160,9 @@ def arg(function: str) -> Rule:
             line = f"support.{function}({{0}}, {{axis}}, {{y}})"
             return b.convert(b.over_rows(line, x, dtype), np.uint32)
         recipe = Recipe((f"support.{function}({{0}}, {int_value(op.dim)}, {{y}})",))
-        found = b.step(recipe, whole(x), dtype=dtype, shape=tensor_type(op.result).get_shape())
+        found = b.step(
+            recipe, broadcast_if_needed(x), dtype=dtype, shape=tensor_type(op.result).get_shape()
+        )
         return b.convert(found, np.uint32)
 
     return apply
@@ -177,7 +179,7 @@ def row_wise(rule: Callable[[Builder, Any, Ref], Ref]) -> Rule:
         if not prod(x.shape):
             return b.step(NOTHING, x)
         x = b.widen(x)
-        result = rule(b, op, whole(x) if b.rows is None else b.filled(x))
+        result = rule(b, op, broadcast_if_needed(x) if b.rows is None else b.filled(x))
         return b.narrow(result, xs[0].dtype)
 
     return apply

@@ -31,7 +31,7 @@ from fuel_lowering.numpy.steps import (
     may_take_over,
     needed,
 )
-from fuel_lowering.numpy.values import Ref, computed_like, whole
+from fuel_lowering.numpy.values import Ref, broadcast_if_needed, computed_like
 
 LOOP = Recipe(())
 
@@ -56,7 +56,7 @@ class ScanStep(Step):
 
 def _scan(b: Builder, op: ScanOp, xs: Sequence[Ref]) -> list[Ref]:
     outputs = [computed_like(tensor_type(r), r.name_hint) for r in op.outputs]
-    operands = tuple(map(whole, xs))
+    operands = tuple(map(broadcast_if_needed, xs))
     if outputs:
         b.steps.append(
             ScanStep(LOOP, operands, outputs[0], op=op, outputs=outputs, rule_of=b.rule_of)
@@ -131,7 +131,7 @@ class _Loop:
             passed_on = following is argument
             self.values[argument] = init if passed_on else computed_like(type, argument.name_hint)
         for argument, x in zip(op.x_args, self.xs, strict=True):
-            layout = Layout(x.extents[1:], x.layout.strides[1:])
+            layout = Layout(x.array_shape[1:], x.layout.strides[1:])
             dtype = dtypes.of_type(tensor_type(argument)).numpy
             row = Ref(layout.shape, dtype, layout, argument.name_hint or "x_t")
             self.values[argument] = row

@@ -243,7 +243,7 @@ class Straight:
 
     def _allocates(self, step: Step) -> bool:
         """Returns True if the first call of a chain may make the array: it has the shape."""
-        full = any(o.extents == step.result.shape for o in step.operands)
+        full = any(o.array_shape == step.result.shape for o in step.operands)
         return step.recipe.allocates and full and bool(step.result.shape)
 
 

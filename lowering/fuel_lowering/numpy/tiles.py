@@ -53,13 +53,13 @@ class Grid:
     reduced: frozenset[int] = frozenset()
 
     @property
-    def extents(self) -> tuple[int, ...]:
+    def group_sizes(self) -> tuple[int, ...]:
         return tuple(prod(self.shape[a] for a in group) for group in self.groups)
 
     @property
     def blocks(self) -> int:
         """Tiles along the axis that is cut."""
-        return -(-self.extents[self.axis] // self.rows)
+        return -(-self.group_sizes[self.axis] // self.rows)
 
     @property
     def outer(self) -> tuple[int, ...]:
@@ -73,11 +73,11 @@ class Grid:
 
     @property
     def tiles(self) -> int:
-        return prod(self.extents[g] for g in self.outer) * self.blocks
+        return prod(self.group_sizes[g] for g in self.outer) * self.blocks
 
     @property
     def is_even(self) -> bool:
-        return self.extents[self.axis] % self.rows == 0
+        return self.group_sizes[self.axis] % self.rows == 0
 
     def grouped(self, extents: Sequence[int]) -> tuple[int, ...]:
         """The extents of an array, its axes grouped; leading axes it lacks are 1."""
@@ -159,7 +159,7 @@ def cut(rows: Rows, steps: Sequence[Step]) -> Grid | None:
 
 
 def _tile_elements(steps: Sequence[Step]) -> int:
-    arrays = {o.root for s in steps for o in s.operands if prod(o.extents) > 1}
+    arrays = {o.root for s in steps for o in s.operands if prod(o.array_shape) > 1}
     width = max(s.result.dtype.itemsize for s in steps)
     inputs = len(arrays - {s.result for s in steps})
     return LARGE_TILE if (inputs + 2) * width * LARGE_TILE <= CACHE_BYTES else SMALL_TILE
@@ -174,7 +174,7 @@ def _outside(steps: Sequence[Step]) -> list[Ref]:
 def _collapse(rows: Rows, outside: Sequence[Ref]) -> tuple[tuple[int, ...], ...]:
     """Neighbouring axes joined wherever every array steps through them as through one."""
     shape = rows.shape
-    strides = [_strides(ref.layout, shape) for ref in outside if ref.extents]
+    strides = [_strides(ref.layout, shape) for ref in outside if ref.array_shape]
     groups: list[list[int]] = [[0]]
     for axis in range(1, len(shape)):
         are_alike = (axis in rows.axes) == (groups[-1][-1] in rows.axes)
@@ -277,9 +277,9 @@ class _Tiles:
 
     def _grouped(self, ref: Ref) -> Ref:
         """The array with its axes joined, where that is another shape."""
-        if not ref.extents or self.grid.lacking(ref.extents) is not None:
+        if not ref.array_shape or self.grid.lacking(ref.array_shape) is not None:
             return ref
-        return ref.reshape(self.grid.grouped(ref.extents))
+        return ref.reshape(self.grid.grouped(ref.array_shape))
 
     def _index_lines(self) -> None:
         grid, writer = self.grid, self.writer
@@ -287,13 +287,15 @@ class _Tiles:
         if first:
             writer.line(f"{first}, i = divmod(i, {grid.blocks})")
         for group in reversed(grid.outer[1:]):
-            writer.line(f"{first}, {self.outer[group]} = divmod({first}, {grid.extents[group]})")
+            writer.line(
+                f"{first}, {self.outer[group]} = divmod({first}, {grid.group_sizes[group]})"
+            )
         writer.line(f"rows = slice(i * {grid.rows}, (i + 1) * {grid.rows})")
 
     def _slice(self, ref: Ref, array: str) -> str:
         """The name of a tile of an array, in the function."""
-        index = self.grid.index(ref.extents, self.outer)
-        if not ref.extents or not index:
+        index = self.grid.index(ref.array_shape, self.outer)
+        if not ref.array_shape or not index:
             return array
         text = f"{array}{index}"
         if text not in self.slices:
@@ -303,7 +305,7 @@ class _Tiles:
 
     def _tile_of(self, ref: Ref, array: str) -> Ref:
         text = self._slice(ref, array)
-        extents = self.grid.tile(ref.extents) if ref.extents else ()
+        extents = self.grid.tile(ref.array_shape) if ref.array_shape else ()
         shape = self.grid.tile(ref.shape)
         layout = Layout.contiguous(extents)
         return Ref(shape, ref.dtype, layout, ref.hint, text, self.writer.level)
@@ -327,7 +329,7 @@ class _Tiles:
         lines = [f"{bundle(names)} = {self.writer.slot_buffers(self.temps)}[slot]"]
         if self.grid.is_even:
             return lines
-        extent, rows = self.grid.extents[self.grid.axis], self.grid.rows
+        extent, rows = self.grid.group_sizes[self.grid.axis], self.grid.rows
         lines.append(f"n = min({rows}, {extent} - i * {rows})")
         index = f"[{':, ' * self.grid.inner.index(self.grid.axis)}:n]"
         return [*lines, *(f"{name} = {name}{index}" for name in names)]

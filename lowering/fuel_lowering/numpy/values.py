@@ -59,12 +59,12 @@ class Ref:
     views: dict[str, Ref] = field(default_factory=dict)
 
     @property
-    def extents(self) -> tuple[int, ...]:
+    def array_shape(self) -> tuple[int, ...]:
         return self.layout.shape
 
     @property
-    def is_whole(self) -> bool:
-        return self.extents == self.shape
+    def is_full(self) -> bool:
+        return self.array_shape == self.shape
 
     @property
     def root(self) -> Ref:
@@ -91,7 +91,7 @@ class Ref:
 
     def reshape(self, shape: tuple[int, ...]) -> Ref:
         """The array in another shape that its layout can be read in without a copy."""
-        if shape == self.extents:
+        if shape == self.array_shape:
             return self
         layout = reshaped(self.layout, shape)
         assert layout is not None, f"{self.layout} cannot be read as {shape}"
@@ -141,9 +141,9 @@ def computed_like(type: AnyTensor, hint: str | None) -> Ref:
     return computed(type.get_shape(), dtypes.of_type(type).numpy, hint)
 
 
-def whole(ref: Ref) -> Ref:
-    """The value as an array of its full shape."""
-    if ref.is_whole:
+def broadcast_if_needed(ref: Ref) -> Ref:
+    """Returns a value as an array of its full shape: a view that repeats elements, if it must."""
+    if ref.is_full:
         return ref
     padded = ref.layout.broadcast_to(ref.shape)
     return ref.view(f"np.broadcast_to({{}}, {ref.shape})", padded)
@@ -163,11 +163,11 @@ def view_of(op: Operation, source: Ref) -> Ref:
     shape = tensor_type(op.results[0]).get_shape()
     if isinstance(op, BroadcastToOp):
         return Ref(shape, source.dtype, source.layout, source.hint, base=source)
-    source = whole(source)
+    source = broadcast_if_needed(source)
     for kind, expression in EXPRESSIONS.items():
         if isinstance(op, kind):
             layout = cast(ViewOp, op).derive_layout(source.layout)
-            return source.view("{}" + expression(op, len(source.extents)), layout)
+            return source.view("{}" + expression(op, len(source.array_shape)), layout)
     raise LoweringError(
         f"{op.name}: the numpy target has no expression for this view of {op.operands[0].type}"
     )

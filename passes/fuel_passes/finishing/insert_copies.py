@@ -79,7 +79,7 @@ def insert_copies(function: FuncOp, topology: Topology) -> None:
     for block in function.body.blocks:
         copies.collect(block)
     for block in function.body.blocks:
-        copies.settle(block, {})
+        copies.bring_to_readers(block, {})
 
 
 _Key = tuple[SSAValue, DeviceAttr]
@@ -158,7 +158,7 @@ class _Copies:
                 if index is not None:
                     yield (branch.operands[index], device), _Reader(branch, index, arm)
 
-    def settle(self, block: Block, given: dict[_Key, SSAValue]) -> None:
+    def bring_to_readers(self, block: Block, given: dict[_Key, SSAValue]) -> None:
         """
         Bring the values of a block where they are read.
 
@@ -175,7 +175,7 @@ class _Copies:
         for branch in [op for op in block.ops if isinstance(op, BranchOp)]:
             for arm in present_arms(branch, self.targets):
                 arm_block = branch.arm_regions[arm].block
-                self.settle(arm_block, inner.get(arm_block, {}))
+                self.bring_to_readers(arm_block, inner.get(arm_block, {}))
             _take_over(branch, self.passed.get(branch, {}))
 
     def _bring(self, block: Block, key: _Key, start: Operation | None) -> SSAValue:

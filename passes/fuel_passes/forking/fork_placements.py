@@ -318,7 +318,7 @@ def _make_branch(
     regions = [Region(block)]
     for arm in arms[1:]:
         regions.append(regions[0].clone())
-        _settle(regions[-1].block, arm.target, candidates)
+        _put_on_target(regions[-1].block, arm.target, candidates)
     pairs = list(zip(arms, regions, strict=True))
     branch = BranchOp(id, run.inputs, run.result_types, pairs)
     for old, new in zip(run.results, branch.results, strict=True):
@@ -326,7 +326,7 @@ def _make_branch(
     PatternRewriter(run).replace(run, branch)
 
 
-def _settle(block: Block, target: TargetAttr, candidates: Candidates) -> None:
+def _put_on_target(block: Block, target: TargetAttr, candidates: Candidates) -> None:
     """Let everything in an arm run on its target, the cheapest of variants in place of a choice."""
     for op in list(block.ops):
         op.properties.pop("target", None)

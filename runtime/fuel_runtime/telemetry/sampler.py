@@ -22,7 +22,7 @@ from fuel_runtime.telemetry.signals import (
     Signals,
     Snapshot,
     Tiers,
-    settle,
+    next_tiers,
 )
 
 Provider = Callable[[], Signals]
@@ -135,7 +135,7 @@ class Telemetry:
 
     def _tiers(self, name: str, signals: Signals) -> Tiers:
         before = self.snapshot.tiers_of(name)
-        return settle(before, self._smoothed(name, signals), self._watched.get(name, ()))
+        return next_tiers(before, self._smoothed(name, signals), self._watched.get(name, ()))
 
     def _smoothed(self, name: str, signals: Signals) -> Signals:
         occupied = signals.occupied

@@ -123,7 +123,7 @@ NOTHING = Snapshot()
 """The snapshot of a machine that says nothing."""
 
 
-def settle(before: Tiers, signals: Signals, watched: Sequence[int] = ()) -> Tiers:
+def next_tiers(before: Tiers, signals: Signals, watched: Sequence[int] = ()) -> Tiers:
     """Returns the tiers of a device after new signals. `watched` is in ascending order."""
     return Tiers(
         fit=_fit(before.fit, signals.free_bytes, watched),
