@@ -2,8 +2,9 @@
 """
 Divides the checks between `make test`, which takes minutes, and `make test-all`.
 
-`make test` keeps every kind of check: it leaves out what carries the marker `slow`, and draws fewer
-examples of each property. `make test-all` runs all tests of both kinds that were left out.
+`make test` leaves out what carries the marker `slow`: one more of a kind that it tests already, and
+what takes long by itself, such as the benchmarks and the packages that are built. It draws fewer
+examples of each property. `make test-all` runs all that was left out.
 """
 
 from __future__ import annotations
