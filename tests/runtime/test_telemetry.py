@@ -242,7 +242,8 @@ def test_a_description_names_who_tells_of_the_load(monkeypatch: pytest.MonkeyPat
     assert described is not None
     told = replace(described, telemetry="a.module:seven_loads")
     monkeypatch.setattr(providers, "description_of", lambda name: told)
-    monkeypatch.setattr(providers, "function_named", lambda name: seven_loads)
+    code = {"a.module:seven_loads": seven_loads}
+    monkeypatch.setattr(providers, "function_named", code.__getitem__)
     card = DeviceAttr.of("cuda:7")
     device: Any = SimpleNamespace(
         name=card,
