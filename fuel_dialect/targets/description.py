@@ -29,6 +29,14 @@ The layouts of operands: any; such that each matrix of a matmul has its rows or 
 without gaps, as BLAS wants; or row-major.
 """
 
+Concurrency = Literal["none", "stream", "events"]
+"""
+The lead of the host over a device that it has asked for something.
+
+"none": it waits for each run and each transfer. "stream": it goes on, and a read waits for all that
+the device was asked for before. "events": a read waits only for what gives the value that is read.
+"""
+
 Rewrite = Literal["scans", "factors", "rows", "vectors"]
 """Names what `fuel-legalize-kernels` may do to the kernels of a target before code is made."""
 
@@ -195,6 +203,8 @@ class TargetDescription:
     """Names the rewrites of its kernels before code is made of them."""
     step_buffers: int = BUFFERS
     """The most buffers of a launch in a scan, where `rewrites` has `scans`."""
+    concurrency: Concurrency = "none"
+    """The lead of the host over its devices."""
     tables: tuple[str, ...] = ()
     """The tables of rules for ops of other packages that its emitter reads besides its own."""
 

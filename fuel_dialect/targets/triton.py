@@ -32,6 +32,7 @@ DESCRIPTION = TargetDescription(
     launch_ns=5_000,
     tile=1_024,
     threads=1,
+    concurrency="stream",
     by_dtype=(
         ("bf16", DtypeRates(flops_per_ns=50_000.0)),
         ("f16", DtypeRates(flops_per_ns=50_000.0)),

@@ -20,6 +20,8 @@ from fuel_runtime.devices.present import HOST_DEVICE, Absent, Devices
 
 if TYPE_CHECKING:
     from fuel_runtime.devices.buffer_device import BufferDevice
+    from fuel_runtime.devices.emulated.clock import Clocks
+    from fuel_runtime.devices.interface import Driver, Lower
 
 AUTO = "auto"
 """The name that stands for every device of this machine."""
@@ -32,7 +34,11 @@ Wanted = Mapping[DeviceAttr, Sequence[TargetDescription]]
 
 
 def open_devices(
-    names: str, threads: int, emulate: Emulate = None, registry: Registry | None = None
+    names: str,
+    threads: int,
+    emulate: Emulate = None,
+    registry: Registry | None = None,
+    clocks: Clocks | None = None,
 ) -> Devices:
     """
     Opens the devices of a list with commas such as `cpu,cuda:0`, or of "auto": whatever is there.
@@ -41,7 +47,8 @@ def open_devices(
     those of `cpu` where both are named. `threads` is how many threads the CPU may use. "auto" takes
     the first device of each kind, leaves out what would run on the cores of the host, and says why
     anything is absent. An emulated device belongs to these devices alone; any other is opened once
-    in a process.
+    in a process. With `clocks` the host and the emulated devices go by virtual time; then every
+    device but the host has to be emulated.
 
     Raises `UnknownDevice` for a name that fuel cannot read, `DeviceUnavailable` for a device that
     was asked for by name and is absent, and `ArgumentError` for an emulation that is not to be had.
@@ -57,7 +64,12 @@ def open_devices(
     for device in capacities:
         if device not in wanted:
             raise ArgumentError(f"session: {device} is to be emulated, but it is not in {names!r}")
-    return _Opening(names, threads, known, capacities, is_auto).open(wanted)
+    real = [device for device in wanted if device not in (*capacities, HOST_DEVICE)]
+    if clocks is not None and real:
+        raise ArgumentError(
+            f"session: {real[0]} is not emulated, and virtual clocks are of none else"
+        )
+    return _Opening(names, threads, known, capacities, is_auto, clocks).open(wanted)
 
 
 @dataclass(frozen=True)
@@ -67,9 +79,10 @@ class _Opening:
     registry: Registry
     capacities: Mapping[DeviceAttr, int | None]
     is_auto: bool
+    clocks: Clocks | None
 
     def open(self, wanted: Wanted) -> Devices:
-        host = Host(self.threads, ())
+        host = self._host(())
         present: list[Device] = []
         absent: list[Absent] = []
         for device, descriptions in wanted.items():
@@ -110,10 +123,10 @@ class _Opening:
         if device.kind.data == HOST:
             if device != HOST_DEVICE:
                 raise DeviceUnavailable(f"there is one {HOST} device, {HOST}")
-            return Host(self.threads, tuple(descriptions))
+            return self._host(descriptions)
         if device in self.capacities:
             opener = _opener(device, "emulator", self.registry)
-            return _made(device, descriptions, opener, self.capacities[device])
+            return self._clocked(*_parts(device, descriptions, opener, self.capacities[device]))
         opener = _opener(device, "driver", self.registry)
         opened = _shared(device, descriptions, opener)
         opened.check_open()
@@ -123,6 +136,23 @@ class _Opening:
                 "it"
             )
         return opened
+
+    def _host(self, descriptions: Sequence[TargetDescription]) -> Host:
+        if self.clocks is None:
+            return Host(self.threads, descriptions)
+        from fuel_runtime.devices.emulated.clocked import ClockedHost
+
+        return ClockedHost(self.threads, descriptions, self.clocks)
+
+    def _clocked(
+        self, device: DeviceAttr, driver: Driver, lowerings: Mapping[str, Lower]
+    ) -> BufferDevice:
+        """Returns an emulated device, which goes by a clock if there are clocks."""
+        if self.clocks is None:
+            return _buffer_device(device, driver, lowerings)
+        from fuel_runtime.devices.emulated.clocked import ClockedDevice
+
+        return ClockedDevice(device, driver, lowerings, self.clocks)
 
 
 def _opener(device: DeviceAttr, field: str, registry: Registry) -> str:
@@ -211,15 +241,14 @@ def _shared(
     with _LOCK:
         known = _SHARED.get(key)
         if known is None:
-            known = _SHARED[key] = _made(device, descriptions, opener)
+            known = _SHARED[key] = _buffer_device(*_parts(device, descriptions, opener))
         return known
 
 
-def _made(
+def _parts(
     device: DeviceAttr, descriptions: Sequence[TargetDescription], opener: str, *details: Any
-) -> BufferDevice:
-    from fuel_runtime.devices.buffer_device import BufferDevice
-
+) -> tuple[DeviceAttr, Driver, Mapping[str, Lower]]:
+    """Returns what a device is made of. Raises `DeviceUnavailable`."""
     try:
         driver = named(opener)(device, *details)
         lowerings = {
@@ -228,4 +257,12 @@ def _made(
         }
     except ModuleNotFoundError as error:
         raise DeviceUnavailable(f"the package {error.name} is not installed") from None
+    return device, driver, lowerings
+
+
+def _buffer_device(
+    device: DeviceAttr, driver: Driver, lowerings: Mapping[str, Lower]
+) -> BufferDevice:
+    from fuel_runtime.devices.buffer_device import BufferDevice
+
     return BufferDevice(device, driver, lowerings)
