@@ -72,6 +72,21 @@ def test_an_op_cut_into_small_tiles(op: type[FuelOp], tile: int, monkeypatch: py
             check_results(loaded, module, sample.arrays, tolerance(*sample.arrays))
 
 
+def test_an_op_in_loops_of_small_tiles(monkeypatch: pytest.MonkeyPatch):
+    """One thread goes over small arrays, too, so that temporaries are small."""
+    monkeypatch.setattr(tiles, "LONE_TILE", 5)
+    monkeypatch.setattr(tiles, "MOST_TEMPORARY", 1)
+    loops = 0
+    for op in COMPUTING:
+        samples, names = samples_of(op)
+        for sample in samples(op, names[-1]):
+            if all(array.size < 200 for array in sample.arrays):
+                module, loaded = lowered(op, sample)
+                check_results(loaded, module, sample.arrays, tolerance(*sample.arrays))
+                loops += "for i in range(" in loaded.lowered.source
+    assert loops > 10
+
+
 LIMITS = {"f": (1.5, -1.5, 0.0, -0.0, np.inf, -np.inf, np.nan), "i": (3, 0, -128, 127), "u": (3, 0)}
 
 

@@ -126,7 +126,7 @@ def corrected(text: str, wrong: list[tuple[Step, str]]) -> str:
     return text
 
 
-LONG = {"plugins.md", "devices.md", "tracing.md"}
+LONG = {"plugins.md", "devices.md", "tracing.md", "memory.md"}
 """The pages whose commands take longest."""
 
 

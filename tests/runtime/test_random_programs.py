@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from agreement import assert_close, decisions, run
 from effort import examples
 from fuel_dialect.context import make_context
+from fuel_lowering.numpy import tiles
 from fuel_passes.pipeline import OptimizePass
 from fuel_runtime import Session
 from machines import sources
@@ -25,7 +28,18 @@ def expected(program: Program, route: dict[str, int]) -> tuple[Array, ...]:
     return run(program, kept)
 
 
-@examples(150)
+@pytest.fixture(params=["usual", "short"])
+def lone_tiles(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets one thread go over small arrays in loops, too, as where temporaries are large."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "short":
+            patch.setattr(tiles, "LONE_TILE", 3)
+            patch.setattr(tiles, "MOST_TEMPORARY", 1)
+        yield
+
+
+@pytest.mark.usefixtures("lone_tiles")
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(programs(), st.sampled_from(SESSIONS), st.sampled_from([1, 2]), st.data())
 def test_results_equal_the_reference_on_any_route(
     program: Program, options: tuple[str, str], threads: int, data: st.DataObject

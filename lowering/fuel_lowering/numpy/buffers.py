@@ -8,12 +8,15 @@ advances with every step; buffers whose intervals do not meet may share bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
+
+from fuel_passes.memory import arena
+from fuel_passes.memory.spans import Block, most_alive
 
 ALIGNMENT = 64
 
@@ -48,11 +51,26 @@ def place(buffers: Iterable[Buffer], reuse: bool = True) -> int:
     """
     Give every buffer its offset; the size of the arena.
 
-    First fit, in the order in which the buffers come to life. Without `reuse` nothing shares.
+    First fit, in the order in which the buffers come to life; a longer search where that takes more
+    than what is alive at once. Without `reuse` nothing shares.
     """
+    ordered = sorted(buffers, key=lambda b: (b.start, b.end))
+    size = _first_fit(ordered, reuse)
+    blocks = [Block(align(b.bytes), ((b.start, b.end),)) for b in ordered]
+    if not reuse or size <= most_alive(blocks):
+        return size
+    found = arena.assign(blocks, ALIGNMENT)
+    if found.bytes < size:
+        size = found.bytes
+        for buffer, offset in zip(ordered, found.offsets, strict=True):
+            buffer.offset = offset
+    return size
+
+
+def _first_fit(ordered: Sequence[Buffer], reuse: bool) -> int:
     placed: list[Buffer] = []
     size = 0
-    for buffer in sorted(buffers, key=lambda b: (b.start, b.end)):
+    for buffer in ordered:
         rivals = [b for b in placed if not reuse or (b.end >= buffer.start)]
         buffer.offset = _first_gap(sorted(rivals, key=lambda b: b.offset), buffer.bytes)
         placed.append(buffer)

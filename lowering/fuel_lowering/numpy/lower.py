@@ -19,6 +19,7 @@ from fuel_dialect.traits import Leaf
 from fuel_lowering.names import printable
 from fuel_lowering.numpy.builder import Builder, Rows
 from fuel_lowering.numpy.emit import rule_of
+from fuel_lowering.numpy.in_place import lies_over, written_over
 from fuel_lowering.numpy.phases import write_phases, write_rows
 from fuel_lowering.numpy.rows import RowBuilder, rows_of
 from fuel_lowering.numpy.run import BEGAN, NumpyRun
@@ -48,6 +49,7 @@ class _Run:
             self.writer.names.fresh(name)
         self.values: dict[SSAValue, Ref] = {}
         self.reused = reused_buffers(run)
+        self.over = written_over(run, self.reused) if reuse else {}
         self.kernels = 0
 
     def lower(self) -> NumpyRun:
@@ -119,20 +121,37 @@ class _Run:
         used = [v for v, r in zip(yielded, kernel.outputs, strict=True) if r.first_use is not None]
         steps = needed(builder.steps, used)
         own = {result for step in steps for result in step.results}
+        given = [] if builder.rows else self._given(kernel, yielded, steps)
         wanted = [
-            (value, self._place(result, value.shape))
+            (value, self._place(result, value.shape, given))
             for value, result in zip(yielded, kernel.outputs, strict=True)
             if result.first_use is not None
         ]
         places = assign(wanted, steps, own)
-        self._write(steps, places, kernel, builder.rows)
+        self._write(steps, places, kernel, builder.rows, given)
         writer.has_written |= any(result in self.reused for result in kernel.outputs)
         writer.clock += 1
-        writer.touch(inner.values())
         writer.touch(self.values[r] for r in kernel.outputs if r in self.values)
 
+    def _given(self, kernel: KernelOp, yielded: Sequence[Ref], steps: Sequence[Step]) -> list[Ref]:
+        """Returns the operand that a result is computed over, if there is one."""
+        for value, result in zip(yielded, kernel.outputs, strict=True):
+            operand = self.over.pop(result, None)
+            if operand is None or result.first_use is None:
+                continue
+            ref = self.values[operand]
+            if yielded.count(value) == 1 and lies_over(ref, value, steps, yielded):
+                self.over[result] = operand
+                return [ref]
+        return []
+
     def _write(
-        self, steps: list[Step], places: dict[Ref, Place], kernel: KernelOp, rows: Rows | None
+        self,
+        steps: list[Step],
+        places: dict[Ref, Place],
+        kernel: KernelOp,
+        rows: Rows | None,
+        given: Sequence[Ref],
     ) -> None:
         """By tiles where all steps can be, else what can be of them, else one after the other."""
         writer, name = self.writer, kernel.label.data
@@ -146,13 +165,13 @@ class _Run:
         if grid is not None and rows is not None:
             write_rows(writer, steps, rows, grid, places, name)
         elif grid is not None:
-            write_tiles(writer, steps, grid, places, name)
+            write_tiles(writer, steps, grid, places, name, given)
         elif shape is not None:
-            write_phases(writer, steps, shape, places, name)
+            write_phases(writer, steps, shape, places, name, given)
         else:
-            Straight(writer, steps, places).write()
+            Straight(writer, steps, places, given=given).write()
 
-    def _place(self, result: SSAValue, shape: tuple[int, ...]) -> Place:
+    def _place(self, result: SSAValue, shape: tuple[int, ...], given: Sequence[Ref]) -> Place:
         """
         Returns the place of a kernel's result: a fresh array if the run yields it, else a buffer.
 
@@ -160,7 +179,7 @@ class _Run:
         """
         ref = computed_like(tensor_type(result), result.name_hint)
         self.values[result] = ref
-        reused = self.reused.get(result)
+        reused = self.reused.get(result, self.over.get(result) if given else None)
         if reused is not None:
             where = self.values[reused]
             place = Place(self.writer.text(where), where.home, where.buffer)
@@ -178,7 +197,7 @@ class _Run:
 
     def _is_given(self, value: SSAValue) -> bool:
         """Returns True if the run yields a value, or one that takes over its buffer."""
-        heirs = {reused: result for result, reused in self.reused.items()}
+        heirs = {old: new for new, old in (*self.reused.items(), *self.over.items())}
         while value in heirs:
             value = heirs[value]
         return any(value is other for other in self._yielded)

@@ -17,7 +17,7 @@ import numpy as np
 from fuel_dialect.layout import Layout
 from fuel_lowering.numpy.buffers import Buffer
 from fuel_lowering.numpy.builder import Rows
-from fuel_lowering.numpy.steps import Place, Step, Straight
+from fuel_lowering.numpy.steps import Place, Step, Straight, chains
 from fuel_lowering.numpy.values import Ref
 from fuel_lowering.numpy.writer import FunctionWriter, bundle
 
@@ -35,6 +35,12 @@ NARROWEST = 256
 
 CACHE_BYTES = 4 * 4 * LARGE_TILE
 
+LONE_TILE = 8_192
+"""Elements of a tile where one thread does them all, so that temporaries are small."""
+
+MOST_TEMPORARY = 1 << 17
+"""The bytes of temporaries from which on such tiles are worth the calls that they take."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -51,6 +57,8 @@ class Grid:
     axis: int
     rows: int
     reduced: frozenset[int] = frozenset()
+    is_lone: bool = False
+    """True if one thread does all tiles."""
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -138,8 +146,10 @@ def cut(rows: Rows, steps: Sequence[Step]) -> Grid | None:
     Cut along the first axis inside of which little enough is left for a tile, else the last.
     """
     shape, limit = rows.shape, _tile_elements(steps)
-    if prod(shape) <= limit or prod(rows.column) == 1:
+    is_lone = prod(shape) <= limit
+    if prod(rows.column) == 1 or (is_lone and (rows.axes or not _is_worth_a_loop(steps))):
         return None
+    limit = LONE_TILE if is_lone else limit
     groups = _collapse(rows, _outside(steps))
     reduced = frozenset(g for g, group in enumerate(groups) if group[0] in rows.axes)
     extents = [prod(shape[a] for a in group) for group in groups]
@@ -155,7 +165,17 @@ def cut(rows: Rows, steps: Sequence[Step]) -> Grid | None:
     if lies_across and most < min(NARROWEST, extents[axis]):
         return None
     blocks = -(-extents[axis] // most)
-    return Grid(shape, groups, axis, -(-extents[axis] // blocks), reduced)
+    return Grid(shape, groups, axis, -(-extents[axis] // blocks), reduced, is_lone)
+
+
+def _is_worth_a_loop(steps: Sequence[Step]) -> bool:
+    """Returns True if steps that one tile would hold take much memory beside their results."""
+    elements = max(prod(step.result.shape) for step in steps)
+    arrays = {id(chain): chain[0].dtype.itemsize for chain in chains(steps, ()).values()}
+    if elements < 2 * LONE_TILE or len(arrays) == 1:
+        return False
+    own = [temp.dtype_for(s.result).itemsize for s in steps for temp in s.recipe.temps]
+    return elements * (sum(arrays.values()) - min(arrays.values()) + sum(own)) >= MOST_TEMPORARY
 
 
 def _tile_elements(steps: Sequence[Step]) -> int:
@@ -269,9 +289,12 @@ class _Tiles:
         given = [inside[ref] for ref in self.given]
         Straight(writer, steps, places, make_buffer=self._temp, given=given).write()
         writer.sections[-1][head:head] = self._temp_lines()
-        function = writer.names.fresh(f"{name}_tile")
-        writer.close(f"def {function}(i, slot):")
-        writer.line(f"pool.run({function}, {grid.tiles})")
+        if grid.is_lone:
+            writer.close(f"for i in range({grid.tiles}):")
+        else:
+            function = writer.names.fresh(f"{name}_tile")
+            writer.close(f"def {function}(i, slot):")
+            writer.line(f"pool.run({function}, {grid.tiles})")
         writer.clock += 1
         writer.touch([*outside, *self.places])
 
@@ -315,9 +338,12 @@ class _Tiles:
         return Ref(shape, ref.dtype, Layout.contiguous(shape), ref.hint)
 
     def _temp(self, hint: str | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
-        self.writer.dtype(dtype)
-        clock = self.writer.clock
-        buffer = Buffer(self.writer.names.fresh("t"), shape, dtype, clock, clock)
+        if self.grid.is_lone:
+            buffer = self.writer.buffer("t", shape, dtype)
+        else:
+            self.writer.dtype(dtype)
+            clock = self.writer.clock
+            buffer = Buffer(self.writer.names.fresh("t"), shape, dtype, clock, clock)
         self.temps.append(buffer)
         return buffer
 
@@ -326,7 +352,9 @@ class _Tiles:
         if not self.temps:
             return []
         names = [buffer.name for buffer in self.temps]
-        lines = [f"{bundle(names)} = {self.writer.slot_buffers(self.temps)}[slot]"]
+        lines: list[str] = []
+        if not self.grid.is_lone:
+            lines.append(f"{bundle(names)} = {self.writer.slot_buffers(self.temps)}[slot]")
         if self.grid.is_even:
             return lines
         extent, rows = self.grid.group_sizes[self.grid.axis], self.grid.rows

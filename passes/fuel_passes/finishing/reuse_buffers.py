@@ -98,7 +98,7 @@ def taken_over(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
         operand = kernel.inputs[argument.index]
         if isinstance(operand.owner, Operation) and operand.owner.has_trait(Leaf):
             continue
-        if list(kernel.inputs).count(operand) == 1 and _is_last_reader(kernel, operand):
+        if list(kernel.inputs).count(operand) == 1 and is_last_reader(kernel, operand):
             found.setdefault(result, operand)
     return found
 
@@ -118,7 +118,7 @@ def _count(value: SSAValue) -> int:
     return sum(1 for _ in value.uses)
 
 
-def _is_last_reader(op: Operation, value: SSAValue) -> bool:
+def is_last_reader(op: Operation, value: SSAValue) -> bool:
     """Returns True if every other reader of a value in the op's block comes before the op."""
     return all(reader is op or reader.is_before_in_block(op) for reader in _readers(value))
 
@@ -135,7 +135,7 @@ def _may_use_up(op: Operation, operand: int, lent: set[BlockArgument]) -> bool:
     """Returns True if an op may write over an operand's memory: nobody else needs it any more."""
     value, block = op.operands[operand], op.parent
     assert block is not None
-    if list(op.operands).count(value) != 1 or not _is_last_reader(op, value):
+    if list(op.operands).count(value) != 1 or not is_last_reader(op, value):
         return False
     if any(_passes_on(reader) for reader in _readers(value) if reader is not op):
         return False
