@@ -116,3 +116,21 @@ def test_a_residual_takes_one_array_beside_the_result() -> None:
 def test_a_gate_lies_over_what_it_is_multiplied_with() -> None:
     """The factors of the gate take tiles, not arrays."""
     assert workspace(gated) <= 2 * BYTES + 2 * 4 * tiles.LONE_TILE + SLACK
+
+
+def test_a_loop_with_a_short_last_tile_for_each_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The temporaries are whole again for the next index after they were cut for a last tile."""
+    monkeypatch.setattr(tiles, "LONE_TILE", 5)
+    monkeypatch.setattr(tiles, "MOST_TEMPORARY", 1)
+    graph = fuel.Graph()
+    x, column = graph.input((3, 7), "f64"), graph.input((3, 1), "f64")
+    module = graph.build((x.exp() * column + (x.tanh() * column).exp()) * (x * column).sin())
+    executable = Session(devices="cpu", threads=1).compile(module)
+    source = executable.source
+    assert "divmod(i, 2)" in source
+    assert "_whole[:n]" in source
+    a, b = RNG.standard_normal((3, 7)), RNG.standard_normal((3, 1))
+    for _ in range(2):
+        (found,) = executable(a, b)
+        want = (np.exp(a) * b + np.exp(np.tanh(a) * b)) * np.sin(a * b)
+        np.testing.assert_allclose(found, want, rtol=1e-12)

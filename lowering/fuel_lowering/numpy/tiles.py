@@ -360,4 +360,15 @@ class _Tiles:
         extent, rows = self.grid.group_sizes[self.grid.axis], self.grid.rows
         lines.append(f"n = min({rows}, {extent} - i * {rows})")
         index = f"[{':, ' * self.grid.inner.index(self.grid.axis)}:n]"
-        return [*lines, *(f"{name} = {name}{index}" for name in names)]
+        whole = self._whole_temps() if self.grid.is_lone else names
+        return [*lines, *(f"{n} = {w}{index}" for n, w in zip(names, whole, strict=True))]
+
+    def _whole_temps(self) -> list[str]:
+        """
+        Gives the temporaries of the workspace other names, and returns those.
+
+        A loop must not assign to what it reads again for the next tile.
+        """
+        for buffer in self.temps:
+            buffer.name = self.writer.names.fresh(f"{buffer.name}_whole")
+        return [buffer.name for buffer in self.temps]
