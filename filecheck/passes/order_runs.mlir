@@ -69,8 +69,8 @@ func.func @alternate(%p: tensor<2xf32>, %q: tensor<2xf32>) -> tensor<2xf32> {
 
 // The device with the heavier chunk gets its work first.
 // CHECK-LABEL: @heavier_first
-// CHECK-NEXT:    %v0 = fuel.run on #fuel.target<vulkan:0, "kompute">
-// CHECK:         %v1 = fuel.run on #fuel.target<vulkan:0, "kompute">
+// CHECK-NEXT:    %v0 = fuel.run on #fuel.target<cuda:1, "triton">
+// CHECK:         %v1 = fuel.run on #fuel.target<cuda:1, "triton">
 // CHECK:         %c0 = fuel.run on #fuel.target<cuda:0, "triton">
 func.func @heavier_first(%p: tensor<2xf32>, %q: tensor<2xf32>) -> tensor<2xf32> {
   %c0 = fuel.run on #fuel.target<cuda:0, "triton"> (%a = %p : tensor<2xf32>) -> tensor<2xf32> {
@@ -87,7 +87,7 @@ func.func @heavier_first(%p: tensor<2xf32>, %q: tensor<2xf32>) -> tensor<2xf32> 
     }
     fuel.yield %k0 : tensor<2xf32>
   }
-  %v0 = fuel.run on #fuel.target<vulkan:0, "kompute"> (%a = %q : tensor<2xf32>) -> tensor<2xf32> {
+  %v0 = fuel.run on #fuel.target<cuda:1, "triton"> (%a = %q : tensor<2xf32>) -> tensor<2xf32> {
     %k0 = fuel.kernel pointwise "relu"(%b = %a : tensor<2xf32>) -> tensor<2xf32> {
       %0 = fuel.relu %b : tensor<2xf32>
       fuel.yield %0 : tensor<2xf32>
@@ -102,7 +102,7 @@ func.func @heavier_first(%p: tensor<2xf32>, %q: tensor<2xf32>) -> tensor<2xf32> 
     }
     fuel.yield %k2 : tensor<2xf32>
   }
-  %v1 = fuel.run on #fuel.target<vulkan:0, "kompute"> (%a = %v0 : tensor<2xf32>) -> tensor<2xf32> {
+  %v1 = fuel.run on #fuel.target<cuda:1, "triton"> (%a = %v0 : tensor<2xf32>) -> tensor<2xf32> {
     %k0 = fuel.kernel pointwise "relu"(%b = %a : tensor<2xf32>) -> tensor<2xf32> {
       %0 = fuel.relu %b : tensor<2xf32>
       fuel.yield %0 : tensor<2xf32>
@@ -168,4 +168,36 @@ func.func @one_device(%p: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
     fuel.yield %k2 : tensor<2xf32>
   }
   func.return %a0, %b1 : tensor<2xf32>, tensor<2xf32>
+}
+
+// The host's run has most kernels, but a card works beside it: it is asked first, and the copy, for
+// which the host waits, comes last.
+// CHECK-LABEL: @card_beside_host
+// CHECK-NEXT:    %q = fuel.copy %p to #fuel.device<cuda:0>
+// CHECK-NEXT:    %c = fuel.run on #fuel.target<cuda:0, "triton">
+// CHECK:         %h = fuel.run on #fuel.target<cpu, "numpy">
+// CHECK:         %d = fuel.copy %c to #fuel.device<cpu>
+// CHECK-NEXT:    func.return
+func.func @card_beside_host(%p: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %h = fuel.run on #fuel.target<cpu, "numpy"> (%a = %p : tensor<2xf32>) -> tensor<2xf32> {
+    %k0 = fuel.kernel pointwise "relu"(%b = %a : tensor<2xf32>) -> tensor<2xf32> {
+      %0 = fuel.relu %b : tensor<2xf32>
+      fuel.yield %0 : tensor<2xf32>
+    }
+    %k1 = fuel.kernel pointwise "relu"(%b = %k0 : tensor<2xf32>) -> tensor<2xf32> {
+      %0 = fuel.relu %b : tensor<2xf32>
+      fuel.yield %0 : tensor<2xf32>
+    }
+    fuel.yield %k1 : tensor<2xf32>
+  }
+  %q = fuel.copy %p to #fuel.device<cuda:0> : tensor<2xf32>
+  %c = fuel.run on #fuel.target<cuda:0, "triton"> (%a = %q : tensor<2xf32>) -> tensor<2xf32> {
+    %k0 = fuel.kernel pointwise "relu"(%b = %a : tensor<2xf32>) -> tensor<2xf32> {
+      %0 = fuel.relu %b : tensor<2xf32>
+      fuel.yield %0 : tensor<2xf32>
+    }
+    fuel.yield %k0 : tensor<2xf32>
+  }
+  %d = fuel.copy %c to #fuel.device<cpu> : tensor<2xf32>
+  func.return %h, %d : tensor<2xf32>, tensor<2xf32>
 }

@@ -116,7 +116,7 @@ class OptimizePass(ModulePass):
             InsertContiguousPass(topology=topology),
             OrderPass(),
             FormRunsPass(granularity=self.granularity, topology=topology),
-            OrderRunsPass(),
+            OrderRunsPass(topology=topology),
             ReuseBuffersPass(),
         )
 

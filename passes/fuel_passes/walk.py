@@ -90,7 +90,13 @@ def _check_depth(op: Operation, depth: int, name: str) -> None:
 
 def plan_blocks(module: ModuleOp) -> Iterator[Block]:
     """Every function's block and every arm's, outer before inner; not the bodies of other ops."""
-    pending = [block for function in functions(module) for block in reversed(function.body.blocks)]
+    for function in functions(module):
+        yield from function_blocks(function)
+
+
+def function_blocks(function: FuncOp) -> Iterator[Block]:
+    """Yields the block of a function and those of all arms in it, outer before inner."""
+    pending = list(reversed(function.body.blocks))
     while pending:
         block = pending.pop()
         yield block

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import OpOperands, SSAValue
+from xdsl.ir import Operation, OpOperands, SSAValue
 
 import fuel_dialect as fuel
 from agreement import main, names
@@ -19,9 +19,10 @@ from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.ops.shape import ConcatOp
 from fuel_passes.finishing.form_runs import FormRunsPass
-from fuel_passes.finishing.order_runs import OrderRunsPass, alternating
+from fuel_passes.finishing.order_runs import OrderRunsPass, alternating, items_of
 from fuel_passes.forming.form_kernels import FormKernelsPass
 from fuel_passes.pipeline import OptimizePass
+from fuel_passes.walk import functions
 from work import growth
 
 CONTEXT = make_context()
@@ -133,15 +134,26 @@ def test_the_order_of_many_decisions():
     assert growth(prepare, 60) < LINEAR
 
 
-def test_the_order_is_the_one_of_the_rule():
+def test_the_order_by_counts_is_the_one_of_the_rule():
     """Section 3.6: the heaviest downstream, another device than before, the earliest."""
     module = decisions(4)
-    OrderRunsPass().apply(CONTEXT, module)
-    (function,) = module.ops
-    order = [op for op in function.regions[0].block.ops if isinstance(op, RunOp | BranchOp)]
-    shown = [str(op.target.device) if isinstance(op, RunOp) else op.id.data for op in order]
-    assert shown == ["cpu", "cuda:0", "cpu", "cuda:0", "d0", "d1", "d2", "d3"]
+    (function,) = functions(module)
+    items, before = items_of(function.body.block)
+    assert _shown(alternating(items, before)) == "cpu cuda:0 cpu cuda:0 d0 d1 d2 d3".split()
     assert alternating([], {}) == []
+
+
+def test_the_order_asks_a_card_before_the_host_computes():
+    module = decisions(4)
+    OrderRunsPass().apply(CONTEXT, module)
+    (function,) = functions(module)
+    items, _ = items_of(function.body.block)
+    assert _shown(items)[:4] == "cuda:0 cuda:0 cpu cpu".split()
+
+
+def _shown(items: Sequence[Operation]) -> list[str]:
+    found = [op for op in items if isinstance(op, RunOp | BranchOp)]
+    return [str(op.target.device) if isinstance(op, RunOp) else op.id.data for op in found]
 
 
 def test_diamonds_of_the_builder_cost_the_same_late_as_early():

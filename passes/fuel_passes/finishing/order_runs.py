@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`fuel-order-runs`: long work first, devices alternating."""
+"""`fuel-order-runs`: what devices can do at once is asked for before the host waits."""
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
@@ -15,51 +17,160 @@ from xdsl.traits import IsTerminator
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.traits import Leaf, Transfer
-from fuel_passes.finishing.order import direct_dependencies, reorder, reused_values
-from fuel_passes.walk import plan_blocks
+from fuel_passes.finishing.list_order import Before, list_order
+from fuel_passes.finishing.order import (
+    depth_first,
+    direct_dependencies,
+    reorder,
+    reused_values,
+    topological,
+)
+from fuel_passes.finishing.overlap import Prices, Scene, devices_of, machine_of
+from fuel_passes.finishing.reuse_buffers import handed_on, readers_of
+from fuel_passes.memory.plan import plan_memory
+from fuel_passes.planning.topology import resolve
+from fuel_passes.walk import function_blocks, functions
+
+Order = Sequence[Operation]
+
+ROOM = 8
+"""A peak of memory may grow freely as long as it is no more than one in so many of all bytes."""
+
+UNKNOWN_ROOM = 64 << 20
+"""The bytes up to which it may where nobody knows how many there are."""
 
 
 @dataclass(frozen=True)
 class OrderRunsPass(ModulePass):
     """
-    Orders runs, branches and transfers so that a device gets its heavy work before the host waits.
+    Orders runs, branches and transfers so that devices work at once.
 
-    Among the items whose inputs are ready, the one with the heaviest work downstream goes first,
-    then one on another device than the last, then the earliest in the block. A block on one device
-    keeps its order. Values cannot change.
+    The host asks for one item after the other. It does not wait for what it launches on a device
+    that works beside it (`concurrency` of its target), but for what it reads from there. So each
+    block is simulated, with the prices of the planner, in three orders: the heaviest work
+    downstream first by number of kernels, with devices alternating; list scheduling on the
+    simulated clocks; and the order that it has. The one that ends first is taken, of equal ones the
+    first. A block on one device keeps its order. Values cannot change.
+
+    Another order than the first must not cost too much memory: the peak of a device may grow up to
+    an eighth of its memory (64 MiB where that is unknown), and further, up to all of it, only by
+    the factor by which the time shrinks at most.
+
+    Option: `topology=NAME` (default: the module's `fuel.topology`, else `cpu`); devices that it
+    lacks are taken to be in slots.
     """
 
     name = "fuel-order-runs"
 
+    topology: str | None = None
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for block in plan_blocks(op):
-            order_runs(block)
+        topology = resolve(op, self.topology)
+        for function in functions(op):
+            targets = [run.target for run in function.walk() if isinstance(run, RunOp)]
+            prices = Prices(machine_of(topology, targets))
+            for block in reversed(list(function_blocks(function))):
+                order_runs(block, function, prices)
 
 
-def order_runs(block: Block) -> None:
-    """Order the items of one block."""
-    ends = [op for op in block.ops if op.has_trait(Leaf) or op.has_trait(IsTerminator)]
-    fixed = set(ends)
-    items = [op for op in block.ops if op not in fixed]
-    if len({device_of(op) for op in items} - {None}) <= 1:
-        return
-    before = {
-        op: [d for d in dict.fromkeys(direct_dependencies(op, block)) if d not in fixed]
-        for op in items
-    }
-    _add_readers(items, before)
-    order = alternating(items, before)
-    leaves = [op for op in ends if op.has_trait(Leaf)]
-    reorder(block, [*leaves, *order, *(op for op in ends if op not in set(leaves))])
+def order_runs(block: Block, function: FuncOp, prices: Prices) -> None:
+    """Orders the items of one block."""
+    items, before = items_of(block)
+    if len(devices_of(items)) > 1:
+        chosen = choose(Scene(block, function, prices), function, items, before)
+        arrange(block, chosen)
 
 
-def _add_readers(items: list[Operation], before: dict[Operation, list[Operation]]) -> None:
-    """Keeps an op that may take over a buffer behind those that read it before."""
+def items_of(block: Block) -> tuple[list[Operation], Before]:
+    """Returns the items of a block, all but its leaves and its end, and what each comes after."""
+    items = [op for op in block.ops if not (op.has_trait(Leaf) or op.has_trait(IsTerminator))]
     place = {op: index for index, op in enumerate(items)}
+    before = {
+        op: [d for d in dict.fromkeys(direct_dependencies(op, block)) if d in place] for op in items
+    }
+    _keep_readers(items, place, before)
+    return items, before
+
+
+def _keep_readers(
+    items: Order, place: Mapping[Operation, int], before: dict[Operation, list[Operation]]
+) -> None:
+    """Keeps an op that may take over a buffer where it is among those that read the buffer."""
     for op in items:
-        readers = [use.operation for value in reused_values(op) for use in value.uses]
-        earlier = [r for r in readers if place.get(r, len(items)) < place[op]]
-        before[op] = list(dict.fromkeys([*before[op], *earlier]))
+        taken = dict.fromkeys((*reused_values(op), *handed_on(op)))
+        for reader in dict.fromkeys(reader for value in taken for reader in readers_of(value)):
+            if reader is op or reader not in place:
+                continue
+            first, second = sorted((reader, op), key=place.__getitem__)
+            if first not in before[second]:
+                before[second].append(first)
+
+
+def arrange(block: Block, order: Order) -> None:
+    """Puts the items of a block in an order, between its leaves and its end."""
+    items = set(order)
+    rest = [op for op in block.ops if op not in items]
+    leaves = [op for op in rest if op.has_trait(Leaf)]
+    reorder(block, [*leaves, *order, *(op for op in rest if not op.has_trait(Leaf))])
+
+
+def choose(scene: Scene, function: FuncOp, items: Order, before: Before) -> Order:
+    """Returns the order of the items of a block that ends first and has enough memory."""
+    counted, *others = candidate_orders(scene, items, before)
+    plain_ns = scene.makespan_ns(counted)
+    found = [(scene.makespan_ns(order), number) for number, order in enumerate(others)]
+    better = sorted(each for each in found if each[0] < plain_ns)
+    if not better:
+        return counted
+    peaks = _peaks(scene.block, function, counted)
+    for ns, number in better:
+        more = _peaks(scene.block, function, others[number])
+        if is_worth(plain_ns, ns, peaks, more, _capacities(scene.prices)):
+            return others[number]
+    return counted
+
+
+def candidate_orders(scene: Scene, items: Order, before: Before) -> tuple[Order, Order, Order]:
+    """
+    Returns the order by counts, the one by simulated clocks, and the one that there is.
+
+    The first two do not depend on the last, so that nothing changes when the pass is repeated.
+    """
+    known = set(items)
+    canonical = [op for op in depth_first(scene.block) if op in known]
+    plain = topological(canonical, before, priority=lambda _: 0)
+    if len({device_of(op) for op in items} - {None}) <= 1:
+        return items, list_order(plain, before, scene), items
+    return alternating(plain, before), list_order(plain, before, scene), items
+
+
+Peaks = Mapping[str, int]
+"""The bytes of a call by device."""
+
+
+def is_worth(
+    ns: int, less_ns: int, peaks: Peaks, more: Peaks, capacities: Mapping[str, int | None]
+) -> bool:
+    """Returns True if an order that takes less time may have the peaks that it has."""
+    for device, peak in more.items():
+        old, all = peaks.get(device, 0), capacities.get(device)
+        if peak <= old:
+            continue
+        if all is not None and peak > all:
+            return False
+        free = UNKNOWN_ROOM if all is None else all // ROOM
+        if peak > free and peak * less_ns > old * ns:
+            return False
+    return True
+
+
+def _peaks(block: Block, function: FuncOp, order: Order) -> dict[str, int]:
+    arrange(block, order)
+    return {each.device: each.peak for each in plan_memory(function).plan.devices}
+
+
+def _capacities(prices: Prices) -> dict[str, int | None]:
+    return {device.name: device.memory_bytes for device in prices.topology.devices}
 
 
 def device_of(op: Operation) -> TargetAttr | None:
@@ -75,9 +186,7 @@ def size_of(op: Operation) -> int:
     return sum(isinstance(o, KernelOp) for o in inner)
 
 
-def alternating(
-    items: list[Operation], before: dict[Operation, list[Operation]]
-) -> list[Operation]:
+def alternating(items: Order, before: Before) -> list[Operation]:
     """Kahn's algorithm; the key is (heaviest work downstream, same device as the last, place)."""
     weight = {op: size_of(op) for op in items}
     for op in reversed(items):
@@ -105,7 +214,7 @@ def alternating(
 class _Ready:
     """Items that may come next, a heap for each device: the choice is among the first of each."""
 
-    def __init__(self, items: list[Operation], weight: dict[Operation, int]):
+    def __init__(self, items: Order, weight: dict[Operation, int]):
         self._items = items
         self._key = {op: (-weight[op], place) for place, op in enumerate(items)}
         self._heaps: dict[TargetAttr | None, list[tuple[int, int]]] = {}

@@ -80,6 +80,22 @@ def _source(value: SSAValue, run: RunOp) -> int | None:
         value = taken
 
 
+def handed_on(op: Operation) -> Iterator[SSAValue]:
+    """
+    Yields the operands of a run whose buffers its results take over if nothing reads them later;
+    those of a branch that runs in its arms may use up.
+    """
+    if isinstance(op, RunOp):
+        end = op.body.block.last_op
+        sources = (_source(value, op) for value in (() if end is None else end.operands))
+        yield from (op.operands[index] for index in sources if index is not None)
+    elif isinstance(op, BranchOp):
+        for block in (region.block for region in op.arm_regions):
+            for value in (value for inner in block.ops for value in handed_on(inner)):
+                if isinstance(value, BlockArgument) and value.owner is block:
+                    yield op.operands[value.index]
+
+
 def taken_over(kernel: KernelOp) -> dict[SSAValue, SSAValue]:
     """
     Maps each result of a kernel that may lie where an operand lies to that operand.
@@ -120,15 +136,15 @@ def _count(value: SSAValue) -> int:
 
 def is_last_reader(op: Operation, value: SSAValue) -> bool:
     """Returns True if every other reader of a value in the op's block comes before the op."""
-    return all(reader is op or reader.is_before_in_block(op) for reader in _readers(value))
+    return all(reader is op or reader.is_before_in_block(op) for reader in readers_of(value))
 
 
-def _readers(value: SSAValue) -> Iterator[Operation]:
+def readers_of(value: SSAValue) -> Iterator[Operation]:
     """Yields the ops that read a value, or its transfers: a transfer may give the value itself."""
     for use in value.uses:
         yield use.operation
         if use.operation.has_trait(Transfer):
-            yield from _readers(use.operation.results[0])
+            yield from readers_of(use.operation.results[0])
 
 
 def _may_use_up(op: Operation, operand: int, lent: set[BlockArgument]) -> bool:
@@ -137,7 +153,7 @@ def _may_use_up(op: Operation, operand: int, lent: set[BlockArgument]) -> bool:
     assert block is not None
     if list(op.operands).count(value) != 1 or not is_last_reader(op, value):
         return False
-    if any(_passes_on(reader) for reader in _readers(value) if reader is not op):
+    if any(_passes_on(reader) for reader in readers_of(value) if reader is not op):
         return False
     if isinstance(value.owner, RunOp):
         return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fuel_dialect.attributes import HOST
 from fuel_dialect.errors import ArgumentError
 from fuel_lowering.runs.launches import DeviceRun
 from fuel_runtime.devices.arrays import DeviceArray
@@ -136,20 +137,22 @@ class ClockedDevice(BufferDevice):
             return super().receive(value, bytes)
         assert isinstance(value, DeviceArray)
         moved = super().put(super(ClockedDevice, other).get(value), bytes)
-        self._made(self.clocks.cross(other.name.label, self.name.label, value.nbytes), [moved])
+        source, target = other.name.label, self.name.label
+        ns = self.clocks.transfer_ns(source, target, value.nbytes)
+        self._made(self.clocks.cross(source, target, ns), [moved])
         return moved
 
     def put(self, array: Array, bytes: int = 0) -> DeviceArray:
         """Returns a copy of an array of the host; the device is busy with it, the host is not."""
         moved = super().put(array, bytes)
-        self._made(self.clocks.upload(self.name.label, array.nbytes), [moved])
+        self.launched(self.clocks.transfer_ns(HOST, self.name.label, array.nbytes), [moved])
         return moved
 
     def get(self, array: DeviceArray) -> Array:
         """Returns a new array of the host, which waits for it."""
         host = super().get(array)
-        done = self._done.get(array.lease.number, 0)
-        self.clocks.read(self.name.label, array.nbytes, done)
+        ns = self.clocks.transfer_ns(self.name.label, HOST, array.nbytes)
+        self.clocks.read(self.name.label, ns, self._done.get(array.lease.number, 0))
         return host
 
     def synchronise(self) -> None:

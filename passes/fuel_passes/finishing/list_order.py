@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Orders the items of a block by list scheduling on simulated clocks."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from fuel_dialect.ops.control import RunOp
+from fuel_dialect.ops.memory import TransferOp
+from fuel_passes.finishing.overlap import Scene, Simulation
+from fuel_passes.planning.residency import HOST_DEVICE
+
+Before = Mapping[Operation, Sequence[Operation]]
+"""The items that have to come before an item."""
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """
+    Represents items that are asked for in the same way, so that the longest path decides.
+
+    `launch`: a device is asked for them, and the host goes on. `read`: the host waits for a value
+    of the device. `host`: the host is at them itself.
+    """
+
+    way: str
+    device: str = ""
+
+
+_Entry = tuple[int, int, int]
+"""The key of an item in its lane: the time at which its value is made, or 0; the negative length of
+the longest path from it; its place."""
+
+
+def list_order(items: Sequence[Operation], before: Before, scene: Scene) -> list[Operation]:
+    """
+    Returns the items in the order in which a greedy host would ask for them.
+
+    Of the items that are ready it takes the one that it has to wait for least, launches first, and
+    then the one with the longest path behind it. A launch that a read of the same device would have
+    to wait for comes after that read, unless it has the longer path. Ties go by the order given.
+    """
+    after: dict[Operation, list[Operation]] = {op: [] for op in items}
+    for op in items:
+        for earlier in before[op]:
+            after[earlier].append(op)
+    path = _longest_paths(items, after, scene.alone_ns(items))
+    return _Schedule(items, before, after, path, scene).run()
+
+
+def _longest_paths(
+    items: Sequence[Operation],
+    after: Mapping[Operation, Sequence[Operation]],
+    ns: Mapping[Operation, int],
+) -> dict[Operation, int]:
+    """Returns, for items in an order that is valid, the time from each to the end of its paths."""
+    path: dict[Operation, int] = {}
+    for op in reversed(items):
+        path[op] = ns[op] + max((path[later] for later in after[op]), default=0)
+    return path
+
+
+class _Schedule:
+    """Takes items one after the other, and simulates them as it does."""
+
+    def __init__(
+        self,
+        items: Sequence[Operation],
+        before: Before,
+        after: Mapping[Operation, Sequence[Operation]],
+        path: Mapping[Operation, int],
+        scene: Scene,
+    ):
+        self._items = items
+        self._after = after
+        self._path = path
+        self._place = {op: place for place, op in enumerate(items)}
+        self._waiting = {op: len(before[op]) for op in items}
+        self._simulation = scene.start()
+        self._lanes: dict[_Lane, list[_Entry]] = {}
+
+    def run(self) -> list[Operation]:
+        order: list[Operation] = []
+        for op in self._items:
+            if not self._waiting[op]:
+                self._push(op)
+        while (op := self._pop()) is not None:
+            order.append(op)
+            self._simulation.visit(op)
+            for later in self._after[op]:
+                self._waiting[later] -= 1
+                if not self._waiting[later]:
+                    self._push(later)
+        return order
+
+    def _push(self, op: Operation) -> None:
+        lane = lane_of(op, self._simulation)
+        since = 0
+        if lane.way == "read" and self._simulation.clocks.concurrency(lane.device) == "events":
+            assert isinstance(op, TransferOp)
+            since = self._simulation.read_start(op.input)
+        entry = since, -self._path[op], self._place[op]
+        heapq.heappush(self._lanes.setdefault(lane, []), entry)
+
+    def _pop(self) -> Operation | None:
+        heads = [(lane, heap[0]) for lane, heap in self._lanes.items() if heap]
+        if not heads:
+            return None
+        lane, (*_, place) = min(heads, key=lambda head: self._key(*head))
+        heapq.heappop(self._lanes[lane])
+        return self._items[place]
+
+    def _key(self, lane: _Lane, entry: _Entry) -> tuple[int, bool, int, int]:
+        _, path, place = entry
+        wait = 0
+        if lane.way == "read":
+            op = self._items[place]
+            assert isinstance(op, TransferOp)
+            wait = self._simulation.read_start(op.input) - self._simulation.clocks.now
+        return wait, lane.way != "launch" or self._delays(lane.device, path), path, place
+
+    def _delays(self, device: str, path: int) -> bool:
+        """Returns True if a launch on a device would keep a read of it waiting that is urgent."""
+        clocks = self._simulation.clocks
+        reads = self._lanes.get(_Lane("read", device))
+        if not reads or clocks.concurrency(device) == "events":
+            return False
+        return clocks.busy_until(device) > clocks.now and reads[0][1] <= path
+
+
+def lane_of(op: Operation, simulation: Simulation) -> _Lane:
+    """Returns how an item is asked for, whose operands have been made in a simulation."""
+    device = HOST_DEVICE
+    if isinstance(op, RunOp):
+        device = op.target.device
+    elif isinstance(op, TransferOp) and not simulation.is_on(op.input, op.to):
+        home = simulation.home(op.input)
+        if op.to == HOST_DEVICE and home is not None:
+            return _Lane("read", home.label)
+        device = op.to
+    if device == HOST_DEVICE or simulation.clocks.concurrency(device.label) == "none":
+        return _Lane("host")
+    return _Lane("launch", device.label)
