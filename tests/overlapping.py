@@ -96,12 +96,13 @@ def overlapping(draw: st.DrawFn) -> str:
     read: set[str] = set()
 
     def on(value: str, device: str) -> str:
-        """Returns the name of a value on a device, through the host."""
+        """Returns the name of a value on a device, often through the host."""
         read.add(value)
         if devices[value] == device:
             return value
         if (value, device) not in copies:
-            source = value if "h" in (devices[value], device) else on(value, "h")
+            is_direct = "h" in (devices[value], device) or draw(st.booleans())
+            source = value if is_direct else on(value, "h")
             name = copies[value, device] = f"{value}{device}"
             after[value].append(copy(name, source, device))
         return copies[value, device]

@@ -73,8 +73,8 @@ def test_a_value_goes_to_a_device_once() -> None:
     assert [(t.value, t.origin, t.to) for t in report.transfers] == [
         ("arg0", "caller", "cuda:0"),
         ("result 0 of run0", "cuda:0", "cpu"),
-        ("result 0 of run0", "cpu", "vulkan:0"),
         ("result 0 of run1", "cpu", "vulkan:0"),
+        ("result 0 of run0", "cpu", "vulkan:0"),
         ("result 0 of run2", "vulkan:0", "cpu"),
         ("result 0 of run2", "cpu", "cuda:0"),
         ("result 1 of run2", "vulkan:0", "cpu"),

@@ -6,9 +6,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.ir import Operation
 
+from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.ops.control import RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_passes.finishing.overlap import Scene, Simulation
@@ -23,12 +25,13 @@ class _Lane:
     """
     Represents items that are asked for in the same way, so that the longest path decides.
 
-    `launch`: a device is asked for them, and the host goes on. `read`: the host waits for a value
-    of the device. `host`: the host is at them itself.
+    `launch`: a device is asked for them, and the host goes on. `cross`: so are two, for a value of
+    the second. `read`: the host waits for a value of the device. `host`: the host does them itself.
     """
 
-    way: str
+    way: Literal["launch", "cross", "read", "host"]
     device: str = ""
+    source: str = ""
 
 
 _Entry = tuple[int, int, int]
@@ -42,7 +45,9 @@ def list_order(items: Sequence[Operation], before: Before, scene: Scene) -> list
 
     Of the items that are ready it takes the one that it has to wait for least, launches first, and
     then the one with the longest path behind it. A launch that a read of the same device would have
-    to wait for comes after that read, unless it has the longer path. Ties go by the order given.
+    to wait for comes after that read, unless it has the longer path; what crosses from a device
+    that is busy for longer comes after the launches that the other has time for. Ties go by the
+    order given.
     """
     after: dict[Operation, list[Operation]] = {op: [] for op in items}
     for op in items:
@@ -121,9 +126,15 @@ class _Schedule:
             op = self._items[place]
             assert isinstance(op, TransferOp)
             wait = self._simulation.read_start(op.input) - self._simulation.clocks.now
-        return wait, lane.way != "launch" or self._delays(lane.device, path), path, place
+        return wait, not self._is_early(lane, path), path, place
 
-    def _delays(self, device: str, path: int) -> bool:
+    def _is_early(self, lane: _Lane, path: int) -> bool:
+        """Returns True if a device is to be asked at once, before the host is at something."""
+        if lane.way == "launch":
+            return not self._delays_a_read(lane.device, path)
+        return lane.way == "cross" and not self._idles(lane)
+
+    def _delays_a_read(self, device: str, path: int) -> bool:
         """Returns True if a launch on a device would keep a read of it waiting that is urgent."""
         clocks = self._simulation.clocks
         reads = self._lanes.get(_Lane("read", device))
@@ -131,17 +142,25 @@ class _Schedule:
             return False
         return clocks.busy_until(device) > clocks.now and reads[0][1] <= path
 
+    def _idles(self, lane: _Lane) -> bool:
+        """Returns True if a device would wait for the other, and has launches to do until then."""
+        clocks = self._simulation.clocks
+        ends = sorted((lane.source, lane.device), key=clocks.busy_until)
+        waits = clocks.busy_until(ends[0]) < clocks.busy_until(ends[1])
+        return waits and bool(self._lanes.get(_Lane("launch", ends[0])))
+
 
 def lane_of(op: Operation, simulation: Simulation) -> _Lane:
     """Returns how an item is asked for, whose operands have been made in a simulation."""
-    device = HOST_DEVICE
+    concurrency = simulation.clocks.concurrency
+    ends: list[DeviceAttr] = []
     if isinstance(op, RunOp):
-        device = op.target.device
+        ends = [op.target.device]
     elif isinstance(op, TransferOp) and not simulation.is_on(op.input, op.to):
         home = simulation.home(op.input)
         if op.to == HOST_DEVICE and home is not None:
             return _Lane("read", home.label)
-        device = op.to
-    if device == HOST_DEVICE or simulation.clocks.concurrency(device.label) == "none":
+        ends = [op.to] if home in (None, HOST_DEVICE) else [op.to, home]
+    if not ends or HOST_DEVICE in ends or any(concurrency(end.label) == "none" for end in ends):
         return _Lane("host")
-    return _Lane("launch", device.label)
+    return _Lane("launch" if len(ends) == 1 else "cross", *(end.label for end in ends))
