@@ -25,8 +25,10 @@ from fuel_dialect.errors import (
 )
 from fuel_runtime import Executable, Session
 from fuel_runtime.call.live import Live
+from fuel_runtime.call.walk_source import write_stretch
 from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.measurement_store import MeasurementStore
+from fuel_runtime.picker.route_cache import RouteCache
 from live_programs import (
     CPU,
     CUDA,
@@ -101,6 +103,30 @@ def test_a_route_that_was_picked_before_is_taken_again() -> None:
     cache = live_of(exe).cache
     assert cache.hits >= 2
     assert cache.hits + cache.resolves == 6
+
+
+def test_a_stretch_is_generated_when_it_is_first_taken_and_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = Lab()
+    exe = lab.compile(TWO)
+    live = live_of(exe)
+    written: list[str] = []
+
+    def counted(calls: Any, dead: Any, signature: Any) -> Any:
+        found = write_stretch(calls, dead, signature)
+        written.append(found[0])
+        return found
+
+    monkeypatch.setattr("fuel_runtime.call.stretch.write_stretch", counted)
+    want = two(X)
+    for _ in range(3):
+        for got, wanted in zip(live.stream(None, (X,)), want, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+        live.cache, live.epoch = RouteCache(), 0
+    assert len(written) == 3, "before the first decision, between the two, and after the second"
+    calls = sum(source.count("(") - source.count("pop(") - 1 for source in written)
+    assert calls == len(live.written({}).route.calls)
 
 
 def test_results_do_not_depend_on_the_route() -> None:

@@ -4,7 +4,8 @@ Chooses the route of a program while it runs.
 
 `Live` belongs to one executable. A settled route is one generated walk, taken while the epoch of
 the telemetry is that of the choice. In a call that begins with another epoch each decision is made
-when the call comes to it (`call.stream`), and the route that comes of it is settled next.
+when the call comes to it (`call.stream`), with generated code for what is between, and the route
+that comes of it is settled next.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from fuel_runtime.call.observing import Observer, observed
 from fuel_runtime.call.report import Change, Fault
 from fuel_runtime.call.route import Call, Route
 from fuel_runtime.call.stream import Stream
-from fuel_runtime.call.stretch import LEFT, Choices, Stretch, WrittenRoute
+from fuel_runtime.call.stretch import (
+    LEFT,
+    Choices,
+    Stretch,
+    Walked,
+    Writing,
+    WrittenRoute,
+    executed,
+)
 from fuel_runtime.call.timed_calls import TimedCalls
 from fuel_runtime.call.walk_source import last_uses
 from fuel_runtime.picker.decision import Decision, Pick
@@ -102,7 +111,6 @@ class Live:
         if tolerance is not False:
             given = None if tolerance is True else tolerance
             self.checks = ArmChecks(signature.entry, decisions, given)
-        self._files: dict[str, WrittenRoute] = {}
         self._first = dict(first)
         self._write = write
         self._written: OrderedDict[object, WrittenRoute] = OrderedDict()
@@ -166,7 +174,7 @@ class Live:
         for path, pick in picks.items():
             self.note(path, pick)
         decided = {b: picks[d.path].arm for b, d in self.decisions.items() if d.path in picks}
-        self._settle(self.stretch_of(decided).written, epoch)
+        self._settle(self.written(decided), epoch)
         return self._walked(use, arguments, observer)
 
     def leave(
@@ -284,19 +292,35 @@ class Live:
 
     def _found_stretch(self, choices: Choices) -> Stretch:
         written = self.written(choices)
-        route = written.route
-        number = next((n for n, (b, _) in enumerate(route.decisions) if b not in choices), None)
-        if number is None:
-            return Stretch(written, route.calls, tuple(map(tuple, last_uses(route))), None)
-        branch = route.decisions[number][0]
+        decisions = written.route.decisions
+        number = next((n for n, (b, _) in enumerate(decisions) if b not in choices), len(decisions))
+        until = decisions[number][0] if number < len(decisions) else None
+        calls, dead = self._sure(written.route, choices, until, number)
+        before = frozenset[tuple[str, ...]]()
+        if number:
+            before = self.stretch_of(dict(decisions[: number - 1])).made
+        end = "the end" if until is None else self.decisions[until].path
+        writing = Writing(f"{written.file}, to {end}", self.signature, self.namespace)
+        return Stretch(written, calls, dead, until, before, writing)
+
+    def _sure(
+        self, route: Route, choices: Choices, until: BranchOp | None, number: int
+    ) -> tuple[tuple[Call, ...], tuple[tuple[str, ...], ...]]:
+        """
+        Returns the calls before decision `number` of a route that come whatever it will be.
+
+        With each come the values that nothing reads after it.
+        """
+        if until is None:
+            return route.calls, tuple(map(tuple, last_uses(route)))
         others = [
-            self.written({**choices, branch: index}).route
-            for index, arm in enumerate(self.decisions[branch].arms)
+            self.written({**choices, until: index}).route
+            for index, arm in enumerate(self.decisions[until].arms)
             if arm.unavailable is None
         ]
         sure = set[tuple[str, ...]].intersection(*({c.outputs for c in o.calls} for o in others))
         calls = tuple(c for c in route.calls if c.after <= number and c.outputs in sure)
-        return Stretch(written, calls, _dead(calls, others), branch)
+        return calls, _dead(calls, others)
 
     def _settle(self, written: WrittenRoute, epoch: int) -> None:
         """Take the straight walk of a route until the epoch is another."""
@@ -334,15 +358,8 @@ class Live:
 
     def _compiled(self, written: WrittenRoute) -> Walk:
         """Returns the generated walk of a route; its file is named after the route."""
-        names = {**self.namespace, **written.functions}
-        exec(compile(written.source, written.file, "exec"), names)
-        walk = names.pop("walk")
-        self._files[written.file] = written
-        return walk
-
-    def route_in(self, file: str) -> WrittenRoute | None:
-        """Returns the route whose walk is in a file of generated code."""
-        return self._files.get(file)
+        walked = Walked(written, written.route.calls, written.lines)
+        return executed(written.source, written.file, self.namespace, walked)
 
     def _checked(self, checks: ArmChecks, walk: Walk, written: WrittenRoute) -> Walk:
         """Returns a walk before which all arms run on copies of the arguments and the state."""

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """
-Walks a route call by call: decisions are made when the walk comes to them, and faults are survived.
+Walks a route whose decisions are made when the walk comes to them, and survives faults.
 
-What a program computes depends on nothing but its arguments. So a value that is lost, with its
-device or because a run wrote over it, is computed again from what still lives.
+Each stretch between two decisions is generated code, until something fails; from then on, and where
+somebody listens, the walk goes call by call. What a program computes depends on nothing but its
+arguments. So a value that is lost, with its device or because a run wrote over it, is computed
+again from what still lives.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, FuelError, OutOfMemory
 from fuel_runtime.call.call_times import CallTimes
 from fuel_runtime.call.route import Call, Transfer
-from fuel_runtime.call.stretch import LEFT, Chooser, Stretch, WrittenRoute
+from fuel_runtime.call.stretch import LEFT, WALKED, Chooser, Stretch, Walked, WrittenRoute
 from fuel_runtime.call.walk_source import aliasing, owned
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class Stream:
         self._forced = forced or {}
         self._yields = yields
         self._observer = observer
+        self._is_plain = not is_timed and yields is None and observer is None
+        """True while stretches are walked by their generated code: until a fault."""
         self._done: set[tuple[str, ...]] = set()
         self._at: Call | None = None
         self._fault = ""
@@ -69,23 +73,32 @@ class Stream:
             try:
                 return self._advance()
             except LEFT as error:
+                self._regain(error)
                 self._leave(error)
             except _Lost as lost:
                 raise self._lost_state(lost) from None
 
     def _advance(self) -> tuple[Any, ...]:
         while True:
-            self.stretch = self.live.stretch_of(self.choices)
-            for call, dead in zip(self.stretch.calls, self.stretch.dead, strict=True):
-                if call.outputs not in self._done:
-                    self._do(call)
-                for name in dead:
-                    self.values.pop(name, None)
+            stretch = self.stretch = self.live.stretch_of(self.choices)
+            if self._is_plain:
+                stretch.walk(self.use, self.values)
+                self._done.update(stretch.made)
+            else:
+                self._make(stretch)
             self._at = None
-            self._look()
-            if self.stretch.next is None:
+            if stretch.next is None:
                 return self._finish()
-            self._decide(self.stretch.next)
+            self._decide(stretch.next)
+
+    def _make(self, stretch: Stretch) -> None:
+        """Makes the calls of a stretch one by one, but for those that were made."""
+        for call, dead in zip(stretch.calls, stretch.dead, strict=True):
+            if call.outputs not in self._done:
+                self._do(call)
+            for name in dead:
+                self.values.pop(name, None)
+        self._look()
 
     def _decide(self, branch: BranchOp) -> None:
         if branch in self._forced:
@@ -188,34 +201,42 @@ class Stream:
     # Faults.
 
     def resume(self, error: BaseException) -> None:
+        """Takes over from a settled walk that failed: its values, and the decisions it had made."""
+        walked = self._regain(error)
+        if walked is None:
+            raise error
+        self.choices = dict(walked.written.route.decisions)
+        self.stretch = self.live.stretch_of(self.choices)
+        self._leave(error)
+
+    def _regain(self, error: BaseException) -> Walked | None:
         """
-        Take over from a settled walk that failed: its values, and the decisions it had made.
+        Takes the values of the generated walk that failed, if one did, to go on call by call.
 
         The frames of the walk are cleared, so that what is given up is free.
         """
-        found = _walk_frame(error, self.live)
+        self._is_plain = False
+        found = _walk_frame(error)
         if found is None:
-            raise error
-        written, variables, line = found
-        self.choices = dict(written.route.decisions)
-        self.stretch = self.live.stretch_of(self.choices)
+            return None
+        walked, variables, line = found
         self.values.update({n: v for n, v in variables.items() if _is_value(n)})
         variables.clear()
-        self._rewind(written, line)
+        self._rewind(walked, line)
         traceback.clear_frames(error.__traceback__)
-        self._leave(error)
+        return walked
 
-    def _rewind(self, written: WrittenRoute, line: int) -> None:
+    def _rewind(self, walked: Walked, line: int) -> None:
         """Find the call that failed by its line, and forget what was written over by then."""
-        calls = written.route.calls
-        number = written.lines[line] if line < len(written.lines) else None
+        calls = walked.calls
+        number = walked.lines[line] if line < len(walked.lines) else None
         if number is None:
-            self._done = {call.outputs for call in calls}
+            self._done.update(call.outputs for call in calls)
             return
         for call in calls[: number + 1]:
             for operand in call.reuses.values():
                 self.values.pop(call.inputs[operand], None)
-        self._done = {call.outputs for call in calls[:number]}
+        self._done.update(call.outputs for call in calls[:number])
         self._at = calls[number]
 
     def _leave(self, error: BaseException) -> None:
@@ -311,15 +332,13 @@ def _is_value(name: str) -> bool:
     return name[0] in "avw" and name[1:].isdigit()
 
 
-def _walk_frame(
-    error: BaseException, live: Chooser
-) -> tuple[WrittenRoute, dict[str, Any], int] | None:
-    """Returns the route whose walk failed, the variables of the walk, and the line it was at."""
+def _walk_frame(error: BaseException) -> tuple[Walked, dict[str, Any], int] | None:
+    """Returns what the generated walk that failed calls, its variables, and the line it was at."""
     step = error.__traceback__
     while step is not None:
-        code = step.tb_frame.f_code
-        written = live.route_in(code.co_filename) if code.co_name == "walk" else None
-        if written is not None:
-            return written, dict(step.tb_frame.f_locals), step.tb_lineno
+        frame = step.tb_frame
+        walked = frame.f_globals.get(WALKED) if frame.f_code.co_name == "walk" else None
+        if isinstance(walked, Walked):
+            return walked, dict(frame.f_locals), step.tb_lineno
         step = step.tb_next
     return None

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable
 from fuel_runtime.call.route import Call, Route, Transfer
+from fuel_runtime.call.walk_source import write_stretch
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp
     from fuel_runtime.call.signature import Signature
+    from fuel_runtime.call.state import Use
     from fuel_runtime.picker.decision import Decision, Pick
     from fuel_runtime.telemetry.sampler import Telemetry
 
@@ -41,8 +44,7 @@ class WrittenRoute:
     @property
     def file(self) -> str:
         """Names the generated code in tracebacks."""
-        arms = ", ".join(f"{path}={arm}" for path, arm in self.key)
-        return f"<fuel walk, {arms}>"
+        return ", ".join(f"{path}={arm}" for path, arm in self.key)
 
     def devices(self, call: Call) -> tuple[str, ...]:
         """Returns the devices that a call may fail for."""
@@ -51,6 +53,39 @@ class WrittenRoute:
             ends = [label for label in (call.to.label, origin) if label != "cpu"]
             return tuple(ends) or ("cpu",)
         return (self.route.homes.get(call.outputs[0], "cpu"),) if call.outputs else ("cpu",)
+
+
+WALKED = "<walked>"
+"""The key of a `Walked` among the globals of its walk."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Says which call stands in a line of a generated walk."""
+
+    written: WrittenRoute
+    """The route that it belongs to."""
+    calls: tuple[Call, ...]
+    lines: tuple[int | None, ...]
+    """The number of the call in each line, if there is one."""
+
+
+def executed(
+    source: str, file: str, namespace: Mapping[str, Any], walked: Walked
+) -> Callable[..., Any]:
+    """Returns the function `walk` of generated code; `file` stands in tracebacks."""
+    names = {**namespace, **walked.written.functions, WALKED: walked}
+    exec(compile(source, f"<fuel walk, {file}>", "exec"), names)
+    return names.pop("walk")
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Holds what it takes to generate the walk of a stretch."""
+
+    file: str
+    signature: Signature
+    namespace: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -62,6 +97,28 @@ class Stretch:
     dead: tuple[tuple[str, ...], ...]
     """After each call, the values that nothing will read."""
     next: BranchOp | None
+    before: frozenset[tuple[str, ...]]
+    """The outputs of each call that the stretches before make."""
+    writing: Writing
+
+    @cached_property
+    def made(self) -> frozenset[tuple[str, ...]]:
+        """The outputs of each of the calls, and of those before."""
+        return self.before.union(call.outputs for call in self.calls)
+
+    @cached_property
+    def walk(self) -> Callable[[Use | None, dict[str, Any]], None]:
+        """The generated walk of the calls that no stretch before has made."""
+        fresh = tuple(call for call in self.calls if call.outputs not in self.before)
+        numbers = {call.outputs: number for number, call in enumerate(fresh)}
+        dying = {
+            name: numbers.get(call.outputs, -1)
+            for call, names in zip(self.calls, self.dead, strict=True)
+            for name in names
+        }
+        source, lines = write_stretch(fresh, dying, self.writing.signature)
+        walked = Walked(self.written, fresh, lines)
+        return executed(source, self.writing.file, self.writing.namespace, walked)
 
 
 class Chooser(Protocol):
@@ -78,8 +135,6 @@ class Chooser(Protocol):
     ) -> Pick: ...
 
     def stretch_of(self, choices: Choices) -> Stretch: ...
-
-    def route_in(self, file: str) -> WrittenRoute | None: ...
 
     def note(self, path: str, pick: Pick) -> None: ...
 

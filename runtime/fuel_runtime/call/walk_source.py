@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from fuel_runtime.call.route import Route, Transfer, tuple_of
+from fuel_runtime.call.route import Call, Route, Transfer, tuple_of
 from fuel_runtime.call.signature import Signature
 
 INDENT = "    "
@@ -152,18 +152,59 @@ def _numbered(route: Route, signature: Signature) -> Iterator[tuple[str, int | N
     """
     last, members = route.calls[-1] if route.calls else None, signature.members
     for number, (call, dead) in enumerate(zip(route.calls, last_uses(route), strict=True)):
-        if call.reuses and members:
-            yield "use.progress.writing += 1", None
-        plain = f"{call.function}({', '.join(call.inputs)})"
         is_whole = call.outputs == route.results and not isinstance(call, Transfer)
         if call is last and is_whole and not members:
-            yield f"return {plain}", number
+            yield f"return {_called(call)}", number
             return
-        yield (f"{call.unpacked} = {plain}" if call.outputs else plain), number
-        if dead and call is not last:
-            yield f"del {', '.join(dead)}", None
+        yield from _call_lines(call, number, () if call is last else dead, signature)
     for line in _ending(signature, _owned(route, signature)):
         yield line, None
+
+
+def _called(call: Call) -> str:
+    return f"{call.function}({', '.join(call.inputs)})"
+
+
+def _call_lines(
+    call: Call, number: int, dead: Sequence[str], signature: Signature
+) -> Iterator[tuple[str, int | None]]:
+    """Yields a call, what it counts before and what nothing reads after it."""
+    if call.reuses and signature.members:
+        yield "use.progress.writing += 1", None
+    yield f"{call.unpacked} = {_called(call)}" if call.outputs else _called(call), number
+    if dead:
+        yield f"del {', '.join(dead)}", None
+
+
+def write_stretch(
+    calls: Sequence[Call], dead: Mapping[str, int], signature: Signature
+) -> tuple[str, tuple[int | None, ...]]:
+    """
+    Returns the source of `walk(use, values)`, the calls between two decisions.
+
+    `values` holds values by name: those that calls read, and then also those that they make, but
+    none that was written over or that nothing reads any more. `dead` maps the latter to the number
+    of the call after which that is so; -1 where it is so from the beginning. With the source come
+    the calls by their lines, as from `write_walk`.
+    """
+    made = {name for call in calls for name in call.outputs}
+    read = dict.fromkeys(n for call in calls for n in call.inputs if not n.startswith("leaf"))
+    dying: dict[int, list[str]] = {}
+    for name, number in dead.items():
+        dying.setdefault(number, []).append(name)
+    lines: list[tuple[str, int | None]] = []
+    lines += [(f"values.pop({name!r}, None)", None) for name in dying.get(-1, ())]
+    taken = {*dead, *(call.inputs[i] for call in calls for i in call.reuses.values())}
+    for name in read:
+        if name not in made:
+            get = f"values.pop({name!r})" if name in taken else f"values[{name!r}]"
+            lines.append((f"{name} = {get}", None))
+    for number, call in enumerate(calls):
+        lines += _call_lines(call, number, dying.get(number, ()), signature)
+    kept = [name for name in dict.fromkeys(n for c in calls for n in c.outputs) if name not in dead]
+    lines += [(f"values[{name!r}] = {name}", None) for name in kept]
+    source = ["def walk(use, values):", *(INDENT + line for line, _ in lines or [("pass", None)])]
+    return "\n".join(source) + "\n", (None, None, *(number for _, number in lines))
 
 
 def _ending(signature: Signature, results: list[str]) -> Iterator[str]:
