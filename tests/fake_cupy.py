@@ -80,10 +80,11 @@ class Stream:
         self._cupy.thread.streams.pop()
 
     def finish(self, mark: int) -> None:
-        """Do work until so much of it is done."""
-        while self.done < mark:
-            self.done += 1
-            self.waiting.popleft()()
+        """Do work until so much of it is done, one thread at a time."""
+        with self._cupy.working:
+            while self.done < mark:
+                self.done += 1
+                self.waiting.popleft()()
 
     @property
     def mark(self) -> int:
@@ -137,6 +138,17 @@ class Event:
         """The work before the mark as it is now."""
         recorded = self._recorded
         return (lambda: None) if recorded is None else lambda: recorded[0].finish(recorded[1])
+
+    @property
+    def done(self) -> bool:
+        """True if the work before the mark is done; each look lets a piece of it be done."""
+        self._cupy.did("query")
+        if self._recorded is None:
+            return True
+        stream, mark = self._recorded
+        with self._cupy.working:
+            stream.finish(min(stream.done + 1, mark))
+            return stream.done >= mark
 
     def synchronize(self) -> None:
         self._cupy.did("wait")
@@ -368,6 +380,7 @@ class FakeCupy:
         self.total = total
         self.handles = count(77)
         self.thread = Thread()
+        self.working = threading.RLock()
         self.clock_ms = 0.0
         self.launch_ms = 1.0
         """The milliseconds of a launch by the clock of the cards."""
@@ -421,6 +434,7 @@ class FakeCupy:
             memcpy2DAsync=self._copy_rows,
             memsetAsync=self._set,
             memGetInfo=self._free,
+            eventQuery=lambda event: 0 if self._events[event].done else 600,
             eventRecord=lambda event, stream: self._events[event].record(self.stream_of(stream)),
             streamWaitEvent=lambda s, event: self.stream_of(s).wait_event(self._events[event]),
         )

@@ -18,6 +18,7 @@ from fuel_runtime import Executable, Session
 from fuel_runtime.call import call_times
 from fuel_runtime.call.call_times import CallTimes
 from fuel_runtime.call.live import Live
+from fuel_runtime.devices.marks import PASSED, Mark, TimedMark
 from fuel_runtime.measurement_store import MeasurementStore
 from live_programs import ONE, X, one
 
@@ -72,8 +73,21 @@ def test_an_arm_that_fails_when_its_time_is_read_is_left(cupy: FakeCupy, tmp_pat
     assert [branch.arm for branch in exe.report().branches] == [1]
 
 
+class Moment(TimedMark):
+    """A mark that is over."""
+
+    def __init__(self, ns: int) -> None:
+        self.ns = ns
+
+    def is_done(self) -> bool:
+        return True
+
+    def ns_since(self, first: TimedMark) -> float:
+        return self.ns - cast(Moment, first).ns
+
+
 class Clocked:
-    """A device that marks moments, or does not, and a host whose clock goes on as it waits."""
+    """A device with a clock or without, and a host whose clock goes on as it waits."""
 
     def __init__(self, marks: bool) -> None:
         self.marks, self.now, self.pending, self.log = marks, 0, 0, list[str]()
@@ -81,15 +95,12 @@ class Clocked:
     def run(self, ns: int) -> None:
         self.pending += ns
 
-    def mark(self) -> int | None:
-        return self.now + self.pending if self.marks else None
+    def mark(self) -> Mark:
+        return Moment(self.now + self.pending) if self.marks else PASSED
 
     def synchronise(self) -> None:
         self.log.append("wait")
         self.now, self.pending = self.now + self.pending, 0
-
-    def elapsed_ns(self, first: int, last: int) -> int:
-        return last - first
 
 
 @pytest.mark.parametrize("marks", [True, False])

@@ -6,9 +6,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuel_runtime.call.route import Call, Transfer
+from fuel_runtime.devices.marks import TimedMark
 
 if TYPE_CHECKING:
     from fuel_runtime.devices.interface import Device
@@ -21,7 +22,7 @@ class Started:
     devices: tuple[Device, ...]
     ns: int
     """The clock of the host."""
-    mark: Any
+    mark: TimedMark | None
     """The moment in the work of its one device; None where the host's clock is used."""
 
 
@@ -31,8 +32,8 @@ class Marked:
 
     call: Call
     device: Device
-    first: Any
-    last: Any
+    first: TimedMark
+    last: TimedMark
     numbers: tuple[int, ...]
 
 
@@ -40,7 +41,7 @@ class CallTimes:
     """
     Adds up the nanoseconds of calls by the decisions whose arms they stand in.
 
-    A run on a device that marks moments is timed by two of them, so that the device goes on with
+    A run on a device with a clock is timed by two marks of it, so that the device goes on with
     its work and the host with the walk; `read` waits for all of them at the end. What crosses from
     device to device, and runs elsewhere, are timed by the clock of the host: it starts when the
     devices have done what they were asked for, and stops when they have done this call.
@@ -56,7 +57,7 @@ class CallTimes:
         """Begins to time a call on some devices."""
         devices = tuple(self._devices[label] for label in labels)
         is_run = len(devices) == 1 and not isinstance(call, Transfer)
-        mark = devices[0].mark() if is_run else None
+        mark = _timed_mark(devices[0]) if is_run else None
         if mark is None:
             self._settle(devices)
         return Started(devices, time.perf_counter_ns(), mark)
@@ -72,7 +73,9 @@ class CallTimes:
         """Ends a call, for the decisions of these numbers."""
         if started.mark is not None:
             (device,) = started.devices
-            self._marked.append(Marked(call, device, started.mark, device.mark(), tuple(numbers)))
+            last = _timed_mark(device)
+            assert last is not None
+            self._marked.append(Marked(call, device, started.mark, last, tuple(numbers)))
             return
         for device in started.devices:
             device.synchronise()
@@ -83,8 +86,15 @@ class CallTimes:
         while self._marked:
             each = self._marked.pop(0)
             yield each.call
-            self._add(each.numbers, each.device.elapsed_ns(each.first, each.last))
+            each.last.wait()
+            self._add(each.numbers, each.last.ns_since(each.first))
 
     def _add(self, numbers: Sequence[int], ns: float) -> None:
         for number in numbers:
             self.spent[number] = self.spent.get(number, 0.0) + ns
+
+
+def _timed_mark(device: Device) -> TimedMark | None:
+    """Returns a moment in the work of a device; None if the device has no clock."""
+    mark = device.mark()
+    return mark if isinstance(mark, TimedMark) else None

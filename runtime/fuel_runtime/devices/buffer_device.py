@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fuel_lowering.runs.launches import DeviceKernel, DeviceRun
     from fuel_runtime.devices.exchange import ForeignArray
     from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits, Lower
+    from fuel_runtime.devices.marks import Mark
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -274,6 +275,7 @@ class BufferDevice:
     def get(self, array: DeviceArray) -> Array:
         """A new array of the host with the elements of one of this device."""
         host = np.empty(array.shape, array.dtype)
+        self._settle()
         with self.lock:
             self.check_open()
             if host.size:
@@ -290,23 +292,25 @@ class BufferDevice:
         return DeviceArray(self, lease, array.shape, array.dtype)
 
     def synchronise(self) -> None:
-        """Wait until everything that was asked for is done."""
+        """Waits until everything that was asked for is done, while other threads go on."""
+        self._settle()
         with self.lock:
             self.check_open()
             self._collect()
             self.driver.synchronise()
 
-    def mark(self) -> Any:
-        """Returns a moment in the work of the device; None if its driver marks none."""
+    def _settle(self) -> None:
+        """Waits for all that was asked for, without the lock: other threads go on meanwhile."""
+        with self.lock:
+            self.check_open()
+            mark = self.driver.mark()
+        mark.wait()
+
+    def mark(self) -> Mark:
+        """Returns the moment in which all that the device was asked for so far is done."""
         with self.lock:
             self.check_open()
             return self.driver.mark()
-
-    def elapsed_ns(self, first: Any, last: Any) -> float:
-        """Waits for the later of two moments; returns the nanoseconds between them."""
-        with self.lock:
-            self.check_open()
-            return self.driver.elapsed_ns(first, last)
 
     # Memory; under the lock.
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fuel_runtime.devices.marks import PASSED, Mark
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -167,12 +169,8 @@ class Device(Protocol):
         """Wait until everything that was asked for is done."""
         ...
 
-    def mark(self) -> Any:
-        """Returns a moment in its work, as `Driver.mark` does; None if it cannot."""
-        ...
-
-    def elapsed_ns(self, first: Any, last: Any) -> float:
-        """Waits for the later of two moments; returns the nanoseconds between them."""
+    def mark(self) -> Mark:
+        """Returns the moment in which all that it was asked for is done; it waits for nothing."""
         ...
 
     def close(self) -> None:
@@ -279,17 +277,14 @@ class Driver(abc.ABC):
         """
         return True
 
-    def mark(self) -> Any:
+    def mark(self) -> Mark:
         """
         Returns the moment in which all that was asked for so far is done, without waiting for it.
 
-        None if the device has no clock of its own: the host's is read after `synchronise` then.
+        Whoever waits for it or looks at it needs no turn at the driver. It is a `TimedMark` if the
+        device has a clock of its own: elsewhere the host's is read when the mark is done.
         """
-        return None
-
-    def elapsed_ns(self, first: Any, last: Any) -> float:
-        """Waits for the later of two moments of `mark`; returns the nanoseconds between them."""
-        raise NotImplementedError(f"{type(self).__name__} marks no moments")
+        return PASSED
 
     @property
     def lowerings(self) -> Mapping[str, Lower]:

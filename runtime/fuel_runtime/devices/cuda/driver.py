@@ -25,6 +25,7 @@ import numpy as np
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, LoweringError, OutOfMemory
 from fuel_runtime.devices.cuda.cuda_exchange import CudaExchange
 from fuel_runtime.devices.interface import BoundLaunch, Driver
+from fuel_runtime.devices.marks import TimedMark
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
@@ -48,6 +49,9 @@ NS_PER_MS = 1e6
 
 OUT_OF_MEMORY = 2
 """The status of that error, in CUDA's runtime and in its driver."""
+
+DONE, NOT_READY = 0, 600
+"""The statuses of an event that CUDA has come to, and of one that it will come to."""
 
 
 def open_cuda(device: DeviceAttr) -> CudaDriver:
@@ -154,6 +158,34 @@ class Guard:
         if is_out_of_memory(error):
             return OutOfMemory(f"{self._name}: {error}")
         return DeviceFailure(f"{self._name} failed: {error}")
+
+
+class EventMark(TimedMark):
+    """Represents an event in a stream; any thread may look at it or wait for it."""
+
+    def __init__(self, event: Any, guard: Guard, cuda: Any):
+        self.event = event
+        self._guard = guard
+        self._cuda = cuda
+
+    def is_done(self) -> bool:
+        """Returns True if the card has come to the event. Raises `DeviceFailure`."""
+        with self._guard:
+            status = self._cuda.runtime.eventQuery(self.event.ptr)
+            if status not in (DONE, NOT_READY):
+                self.event.synchronize()  # which says what the status means
+        return status != NOT_READY
+
+    def wait(self) -> None:
+        """Waits until the card has come to the event, not for what the stream has to do then."""
+        with self._guard:
+            self.event.synchronize()
+
+    def ns_since(self, first: TimedMark) -> float:
+        """Returns the nanoseconds between two events, by the clock of the card."""
+        assert isinstance(first, EventMark)
+        with self._guard:
+            return self._cuda.get_elapsed_time(first.event, self.event) * NS_PER_MS
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
@@ -370,18 +402,12 @@ class CudaDriver(Driver):
             self.stream.synchronize()
             self._unload()
 
-    def mark(self) -> Any:
+    def mark(self) -> EventMark:
         """Returns an event behind the work of the stream, which notes when the card gets there."""
         with self.guard:
             event = self._cuda.Event()
             event.record(self.stream)
-            return event
-
-    def elapsed_ns(self, first: Any, last: Any) -> float:
-        """Waits for the later of two events, and not for what the stream has to do after it."""
-        with self.guard:
-            last.synchronize()
-            return self._cuda.get_elapsed_time(first, last) * NS_PER_MS
+        return EventMark(event, self.guard, self._cuda)
 
     # Facts and the end.
 

@@ -16,6 +16,7 @@ from fuel_lowering.runs.launches import DeviceRun
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.host.device import Host
+from fuel_runtime.devices.marks import TimedMark
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,6 +92,27 @@ class ClockedRun:
         return self._run.watched(began)
 
 
+class ClockMark(TimedMark):
+    """Represents a time of a virtual clock; what is asked for by it has been done by then."""
+
+    def __init__(self, clocks: Clocks, ns: int):
+        self._clocks = clocks
+        self.ns = ns
+
+    def is_done(self) -> bool:
+        """Returns True: emulated devices do at once what they take virtual time for."""
+        return True
+
+    def wait(self) -> None:
+        """Has the host wait for the time."""
+        self._clocks.wait(self.ns)
+
+    def ns_since(self, first: TimedMark) -> float:
+        """Returns the nanoseconds between two times."""
+        assert isinstance(first, ClockMark)
+        return float(self.ns - first.ns)
+
+
 class ClockedDevice(BufferDevice):
     """An emulated device with a clock; also the moments that it marks are of that."""
 
@@ -160,11 +182,6 @@ class ClockedDevice(BufferDevice):
         super().synchronise()
         self.clocks.wait(self.clocks.busy_until(self.name.label))
 
-    def mark(self) -> int:
+    def mark(self) -> ClockMark:
         """Returns the time at which all that was asked for so far is done."""
-        return self.clocks.busy_until(self.name.label)
-
-    def elapsed_ns(self, first: int, last: int) -> float:
-        """Has the host wait for the later of two times; returns the nanoseconds between them."""
-        self.clocks.wait(last)
-        return float(last - first)
+        return ClockMark(self.clocks, self.clocks.busy_until(self.name.label))
