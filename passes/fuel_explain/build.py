@@ -21,6 +21,7 @@ from fuel_explain.reports import (
     FunctionReport,
     ItemReport,
 )
+from fuel_passes.finishing.order_runs import overlap_of
 from fuel_passes.forking.collector import paused_collector
 from fuel_passes.forking.dropped import dropped
 from fuel_passes.memory.plan import plan_memory
@@ -124,6 +125,7 @@ def _function(
         body,
         _memory(function, candidates),
         dropped(function),
+        overlap_of(function, candidates.topology),
     )
 
 

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from fuel_passes.finishing.overlap_record import Overlap
 from fuel_passes.memory.record import DeviceMemory
 
 
@@ -159,6 +160,8 @@ class FunctionReport:
     """The memory of a call by device, without what kernels take for themselves."""
     dropped: tuple[str, ...] = ()
     """Arms that had to go so that decisions stay few, each with its price."""
+    overlap: Overlap | None = None
+    """The time of a call whose devices work at once; None for a call on one device."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
             yield from _item(number, item)
         yield from _totals(report)
         yield from _decisions(report.body)
+        if report.overlap is not None:
+            yield f"  devices at once {report.overlap}"
         yield from (f"  memory on {memory}" for memory in report.memory)
         yield from (f"  dropped {said}" for said in report.dropped)
 

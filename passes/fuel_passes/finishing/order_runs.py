@@ -16,6 +16,7 @@ from xdsl.traits import IsTerminator
 
 from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
+from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import Leaf, Transfer
 from fuel_passes.finishing.list_order import Before, list_order
 from fuel_passes.finishing.order import (
@@ -26,6 +27,7 @@ from fuel_passes.finishing.order import (
     topological,
 )
 from fuel_passes.finishing.overlap import Prices, Scene, devices_of, machine_of
+from fuel_passes.finishing.overlap_record import Overlap
 from fuel_passes.finishing.reuse_buffers import handed_on, readers_of
 from fuel_passes.memory.plan import plan_memory
 from fuel_passes.planning.topology import resolve
@@ -67,8 +69,7 @@ class OrderRunsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         topology = resolve(op, self.topology)
         for function in functions(op):
-            targets = [run.target for run in function.walk() if isinstance(run, RunOp)]
-            prices = Prices(machine_of(topology, targets))
+            prices = _prices(function, topology)
             for block in reversed(list(function_blocks(function))):
                 order_runs(block, function, prices)
 
@@ -112,6 +113,22 @@ def arrange(block: Block, order: Order) -> None:
     rest = [op for op in block.ops if op not in items]
     leaves = [op for op in rest if op.has_trait(Leaf)]
     reorder(block, [*leaves, *order, *(op for op in rest if not op.has_trait(Leaf))])
+
+
+def overlap_of(function: FuncOp, topology: Topology) -> Overlap | None:
+    """Returns the simulated time of a call as it is ordered; None for a call on one device."""
+    block = function.body.block
+    items, before = items_of(block)
+    if len(devices_of(items)) <= 1:
+        return None
+    scene = Scene(block, function, _prices(function, topology))
+    counted, *_ = candidate_orders(scene, items, before)
+    return Overlap(scene.makespan_ns(items), scene.makespan_ns(counted), scene.serial_ns(items))
+
+
+def _prices(function: FuncOp, topology: Topology) -> Prices:
+    targets = [run.target for run in function.walk() if isinstance(run, RunOp)]
+    return Prices(machine_of(topology, targets))
 
 
 def choose(scene: Scene, function: FuncOp, items: Order, before: Before) -> Order:

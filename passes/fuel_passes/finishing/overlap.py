@@ -208,6 +208,13 @@ class Scene:
             simulation.visit(op)
         return self._finished(simulation)
 
+    def serial_ns(self, order: Iterable[Operation]) -> int:
+        """Returns the time until all is done where the host waits for each item."""
+        simulation = self.start(lambda device: "none")
+        for op in order:
+            simulation.visit(op)
+        return self._finished(simulation)
+
     def alone_ns(self, order: Iterable[Operation]) -> dict[Operation, int]:
         """Returns what each item takes where the host waits for each."""
         simulation = self.start(lambda device: "none")

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
+from fuel_passes.finishing.overlap_record import Overlap
 from fuel_passes.memory.record import DeviceMemory, MemoryPlan
 
 
@@ -171,6 +172,8 @@ class Report:
     """The members of a state, in order."""
     memory: tuple[DeviceMemory, ...] = ()
     """The memory that calls take, by device, whichever arms run."""
+    overlap: Overlap | None = None
+    """The simulated time of a call by the first arms; None for a program on one device."""
     dropped: tuple[str, ...] = ()
     """Arms that planning left out so that decisions stay few, each with its price and why."""
     history: tuple[Change, ...] = ()
@@ -220,6 +223,8 @@ class Report:
         yield from map(_run_line, self.route)
         yield f"kernels     {self.kernels_on_route} a call, of {self.kernels} lowered"
         yield from self._transfer_lines()
+        if self.overlap is not None:
+            yield f"at once     {self.overlap}"
         if self.memory:
             yield str(MemoryPlan(self.memory))
         yield f"workspace   {self.workspace_bytes:,} bytes"

@@ -16,9 +16,10 @@ from fuel_dialect.progress import steps
 from fuel_dialect.tensors import tensor_type
 from fuel_lowering.runs.functions import LoweredRun
 from fuel_lowering.runs.leaves import WeightUse
+from fuel_passes.finishing.order_runs import overlap_of
 from fuel_passes.forking.dropped import dropped
 from fuel_passes.planning.residency import argument_devices, result_devices
-from fuel_passes.planning.topology import planned_generation
+from fuel_passes.planning.topology import planned_generation, resolve
 from fuel_runtime.array_files import bind_weights
 from fuel_runtime.call.live import Live, Steering
 from fuel_runtime.call.needs import with_needs
@@ -86,7 +87,12 @@ def build(
         live = _live(function, parts, transfers, namespace, steering, generation, memory)
     members = _state_type(function, parts.signature, devices)
     report = preparation.reported(first_report(parts, needed, members))
-    report = replace(report, memory=memory.plan.devices, dropped=dropped(function))
+    report = replace(
+        report,
+        memory=memory.plan.devices,
+        overlap=overlap_of(function, resolve(module) if topology is None else topology),
+        dropped=dropped(function),
+    )
     code = Code(report, parts, transfers, bound, generation, bounds, constant_keys(function))
     return assembled(module, code, namespace, members, live)
 

@@ -22,6 +22,7 @@ from fuel_dialect.tensors import AnyTensor, tensor
 from fuel_lowering.numpy.run import NumpyRun
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_lowering.runs.leaves import WeightUse
+from fuel_passes.finishing.overlap_record import Overlap
 from fuel_passes.memory.record import DeviceMemory
 from fuel_runtime.call import report
 from fuel_runtime.call.route import Call, Route, Transfer
@@ -54,6 +55,7 @@ KINDS: Mapping[str, type] = {
         report.BranchReport,
         report.ArmReport,
         DeviceMemory,
+        Overlap,
     )
 }
 """The classes of values that are saved; a run of another class is lowered again."""
