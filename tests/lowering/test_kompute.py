@@ -223,11 +223,18 @@ def pointwise_samples(dtype: str, shape: tuple[int, ...]) -> Iterator[tuple[type
 CHUNK = 20
 """Ops of one kernel, each with a result of its own."""
 
+QUICK = {("f32", SHAPES[2]), ("bf16", SHAPES[2]), ("i8", SHAPES[2]), ("i1", SHAPES[2])}
+"""One of each way to compute; test_targets.py has each op in one element type."""
+
 
 @needs_vulkan
 @pytest.mark.parametrize(
     ("dtype", "shape"),
-    [(d, s) for d in DESCRIPTION.dtypes for s in (SHAPES if d in ("f32", "i8") else SHAPES[2:3])],
+    [
+        pytest.param(dtype, shape, marks=() if (dtype, shape) in QUICK else SLOW)
+        for dtype in DESCRIPTION.dtypes
+        for shape in (SHAPES if dtype in ("f32", "i8") else SHAPES[2:3])
+    ],
     ids=str,
 )
 def test_every_elementwise_op(dtype: str, shape: tuple[int, ...]):

@@ -618,7 +618,10 @@ def test_sums_over_everything_and_of_long_columns(target: str):
     check(target, module, [values("i32", (20000, 3)), floats("f32", (3000, 40))])
 
 
-@each_target
+@pytest.mark.parametrize(
+    "target",
+    [pytest.param("kompute", marks=MARKS["kompute"]), pytest.param("triton", marks=SLOW)],
+)
 def test_long_rows_that_are_many_are_read_in_chunks(target: str):
     type = "tensor<130x17001xbf16>"
     module = f32_main(
@@ -745,7 +748,11 @@ def _argument(type: Any, seed: int) -> Array:
 
 
 @each_target
-@pytest.mark.parametrize("path", sorted(SOURCES.glob("*.mlir")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path",
+    slow_but(sorted(SOURCES.glob("*.mlir")), {"flat", "products", "tiles"}, lambda p: p.stem),
+    ids=lambda p: p.stem,
+)
 def test_the_runs_of_the_numpy_target(path: Path, target: str):
     module = parse_module(path.read_text())
     arguments = arguments_of(module)

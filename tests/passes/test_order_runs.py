@@ -26,6 +26,7 @@ from diamonds import (
     times,
     top,
 )
+from effort import examples
 from fake_devices import REGISTRY
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_dialect.ops.control import RunOp
@@ -211,7 +212,7 @@ def test_a_card_is_asked_before_the_host_computes():
 
 
 def test_the_host_computes_before_it_waits_for_a_card():
-    """What reads the copy is the heaviest by kernels, so that the copy came first by that."""
+    """The copy came first, since its reader is the heaviest by kernels."""
     text = program(
         copy("cx", "x", "c"),
         run("c", "c", "cx"),
@@ -294,6 +295,7 @@ func.func @main(%c: {state} {{fuel.donated, {here}}}, %s: {row} {{{here}}})
     assert writer.reused() == {0: 0}
 
 
+@examples(20)
 @given(overlapping())
 def test_an_order_is_valid_and_computes_the_same(text: str):
     x = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
@@ -306,6 +308,7 @@ def test_an_order_is_valid_and_computes_the_same(text: str):
     assert str(after) == once
 
 
+@examples(20)
 @given(overlapping())
 def test_an_order_is_never_slower_than_that_by_counts_or_than_it_was(text: str):
     before = planned(text)
@@ -318,6 +321,7 @@ def test_an_order_is_never_slower_than_that_by_counts_or_than_it_was(text: str):
     assert simulated_ns(ordered(text)) <= least
 
 
+@examples(20)
 @given(overlapping(), st.sampled_from(["none", "stream", "events"]))
 def test_a_simulated_call_takes_what_the_emulated_one_does(text: str, concurrency: Concurrency):
     clocks = Clocks.of(CARDS, concurrency)
@@ -331,6 +335,7 @@ def test_a_simulated_call_takes_what_the_emulated_one_does(text: str, concurrenc
     assert clocks.makespan_ns == simulated_ns(module, concurrency=concurrency)
 
 
+@examples(20)
 @given(overlapping(), st.integers(2, 6))
 def test_an_order_keeps_to_the_memory_of_devices(text: str, values: int):
     """No peak is above the memory of a device unless it is so by counts alone."""
