@@ -83,7 +83,7 @@ def simulated_ns(
     """Returns the makespan of the function of a module as its items stand."""
     (function,) = functions(module)
     block = function.body.block
-    scene = Scene(block, function, Prices(topology), lambda device: concurrency)
+    scene = Scene(block, function, Prices(topology, lambda device: concurrency))
     return scene.makespan_ns(block.ops)
 
 

@@ -136,3 +136,23 @@ def test_planned_memory_is_compared_with_what_is_measured(tmp_path: Path) -> Non
     assert own <= measured <= own + 3 * 8_192 * 4, "a buffer for each operand of a call"
     assert found["graphs"]["graphs"] == 5
     assert 1 <= found["graphs"]["median"] <= found["graphs"]["worst"]
+
+
+def test_devices_at_once_are_measured_beside_a_bound(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    command = [sys.executable, str(BENCHMARKS / "overlap.py"), "--programs=3", "--rounds=1"]
+    done = subprocess.run([*command, f"--out={out}"], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(out.read_text())
+    assert list(figures["emulated"]) == ["stream", "events"]
+    for found in figures["emulated"].values():
+        assert found["random"]["programs"] == 3
+        assert found["random"]["slower than before"] == 0
+        for each in found["named"].values():
+            assert 1 <= each["after"] <= each["before"]
+    assert ("skipped" in figures["vulkan"]) or set(figures["vulkan"]) == {
+        "vulkan:0",
+        "cpu",
+        "vulkan:0 + cpu",
+    }
+    assert [mark for mark in MACHINE_PATHS if mark in out.read_text()] == []

@@ -31,10 +31,15 @@ from fuel_passes.planning.topology import target_description, transfer_ns
 
 
 class Prices:
-    """Prices runs and transfers on a machine, each once."""
+    """
+    Prices runs and transfers on a machine, each once.
 
-    def __init__(self, topology: Topology):
+    `concurrency` says how far the host runs ahead of devices; by default their targets do.
+    """
+
+    def __init__(self, topology: Topology, concurrency: Callable[[str], Concurrency] | None = None):
         self.topology = topology
+        self._concurrency_of = concurrency or self._described
         self._runs: dict[RunOp, int] = {}
         self._concurrency: dict[str, Concurrency] = {}
 
@@ -54,7 +59,7 @@ class Prices:
         """Returns how far the host runs ahead of a device, by its first target."""
         known = self._concurrency.get(device)
         if known is None:
-            known = self._concurrency[device] = self._described(device)
+            known = self._concurrency[device] = self._concurrency_of(device)
         return known
 
     def _described(self, device: str) -> Concurrency:
@@ -175,16 +180,9 @@ class Simulation:
 class Scene:
     """Represents a block of a function on a machine; its items can be simulated in any order."""
 
-    def __init__(
-        self,
-        block: Block,
-        function: FuncOp,
-        prices: Prices,
-        concurrency: Callable[[str], Concurrency] | None = None,
-    ):
+    def __init__(self, block: Block, function: FuncOp, prices: Prices):
         self.block = block
         self.prices = prices
-        self._concurrency = concurrency or prices.concurrency
         self._results: list[DeviceAttr] = []
         if block is function.body.block:
             self._arguments = argument_devices(function, block)
@@ -196,7 +194,7 @@ class Scene:
 
     def start(self, concurrency: Callable[[str], Concurrency] | None = None) -> Simulation:
         """Returns a simulation of a call that comes to the block."""
-        simulation = Simulation(self.prices, concurrency or self._concurrency)
+        simulation = Simulation(self.prices, concurrency or self.prices.concurrency)
         for argument, device in zip(self.block.args, self._arguments, strict=True):
             simulation.lives(argument, device)
         return simulation
