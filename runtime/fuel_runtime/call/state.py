@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -24,21 +24,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class StateType:
-    """The members of the states of one executable, and the device that each is on."""
+    """The members of the states of one executable, and the device that each is on by its plan."""
 
     entry: str
     ports: tuple[Port, ...]
     devices: tuple[Device, ...]
     takers: tuple[Taker, ...] = ()
     """See `binding.adopted`."""
+    owner: object = field(default_factory=object)
+    """The executable; the types of the states of its plans have it in common."""
 
     @staticmethod
     def of(
-        signature: Signature, devices: Sequence[Device], takers: tuple[Taker, ...] = ()
+        signature: Signature,
+        devices: Sequence[Device],
+        takers: tuple[Taker, ...] = (),
+        owner: object | None = None,
     ) -> StateType:
         """Returns the type of the states of a signature whose members are on some devices."""
         ports = tuple(member.port for member in signature.members)
-        return StateType(signature.entry, ports, tuple(devices), takers)
+        owner = object() if owner is None else owner
+        return StateType(signature.entry, ports, tuple(devices), takers, owner)
 
     @property
     def names(self) -> list[str]:
@@ -81,12 +87,20 @@ class StateType:
             )
         if not isinstance(state, State):
             raise StateError(f"{self.entry}: state= is what exe.new_state() gives, not {state!r}")
-        if state.type is not self:
+        if state.type.owner is not self.owner:
             raise StateError(
                 f"{self.entry}: {state!r} belongs to another executable; each makes its own with "
                 "exe.new_state()"
             )
-        return Use(state)
+        return Use(state, self)
+
+    def moved(self, values: Sequence[Value]) -> list[Value]:
+        """Returns the members of a state on the devices of this type. Raises `OutOfMemory`."""
+        moved: list[Value] = []
+        for port, device, value in zip(self.ports, self.devices, values, strict=True):
+            with wanting(f"{self.entry}: state {port.name}", port.bytes):
+                moved.append(device.receive(value))
+        return moved
 
 
 class Progress:
@@ -106,17 +120,18 @@ class Use:
     frame that made it, if neither `keep` nor `fail` did that before.
     """
 
-    __slots__ = ("__weakref__", "_after", "_before", "_state", "progress")
+    __slots__ = ("__weakref__", "_after", "_before", "_state", "_type", "progress")
 
-    def __init__(self, state: State):
+    def __init__(self, state: State, type: StateType | None = None):
         self.progress = Progress()
         self._state = state
+        self._type = type
         self._before: tuple[Value, ...] | None = None
         self._after: tuple[Value, ...] | None = None
 
     def take(self, who: str = "a call") -> tuple[Value, ...]:
         """Begins, and returns the members. Raises `StateError`."""
-        return self._state.claim(self, who)
+        return self._state.claim(self, who, self._type)
 
     def keep(self, values: Sequence[Value]) -> None:
         """Ends with other members, those that a call has left."""
@@ -170,12 +185,18 @@ class State:
 
     # For uses; under the lock.
 
-    def claim(self, use: Use, who: str) -> tuple[Value, ...]:
-        """Returns the members, for one use alone until it ends. Raises `StateError`."""
+    def claim(self, use: Use, who: str, type: StateType | None) -> tuple[Value, ...]:
+        """
+        Returns the members, for one use alone until it ends; on the devices of a type, if given.
+
+        Raises `StateError`, and `OutOfMemory`, which leaves the state as it was.
+        """
         with self.lock:
             self._check_unused(f"{who} needs the state while another call is using it")
             if self.values is None or self.invalid:
                 self._refuse()
+            if type is not None and type is not self.type:
+                self.values, self.type = tuple(type.moved(self.values)), type
             self._progress = use.progress
             self._user = weakref.ref(use)
             return self.values

@@ -16,10 +16,12 @@ def call(self{parameters}, *rest, **named):
         if {unusual}:
             {rebound}bind(({given}), rest, named)
 {walk}
-    except FuelError:
-        raise
+    except FuelError as error:
+        if not is_outdated(self, error):
+            raise
     except MemoryError as error:
         raise out_of_memory(what, error) from error
+    return self({given})
 """
 
 STATEFUL_ENTRY = """\
@@ -36,7 +38,9 @@ def call(self{parameters}, *rest, state=None, **named):
             use.fail(error)
         if is_unexplained(error):
             raise out_of_memory(what, error) from error
-        raise
+        if not is_outdated(self, error):
+            raise
+    return self({again}state=state)
 """
 
 
@@ -55,9 +59,10 @@ def write(route: Route, signature: Signature) -> str:
     Returns the source of `call(self, a0, ...)`, the method that checks arguments and walks a route.
 
     It uses, from its namespace: the runs; the transfers; the leaves; `bind`, `MISSING`, `ndarray`,
-    and `arrays`, the types that an array of any device may have; `dtype<i>` of each argument; and
+    and `arrays`, the types that an array of any device may have; `dtype<i>` of each argument;
     `out_of_memory` and `is_unexplained` (`call.host_memory`), with `what` as the call is named
-    there. Where there is state, it uses `begin`, which gives a `Use` of it (`call.state`).
+    there; and `is_outdated`, which says if a call that failed is made again by another plan. Where
+    there is state, it uses `begin`, which gives a `Use` of it (`call.state`).
     """
     return _entry(signature, route.mobile, _statements(route, signature))
 
@@ -111,6 +116,7 @@ def _entry(signature: Signature, mobile: Collection[int], lines: Iterable[str]) 
         unusual=_unusual(signature, mobile),
         rebound=f"{given} = " if inputs else "",
         given=given,
+        again=f"{given.rstrip(',')}, " if inputs else "",
         members=tuple_of([everything[m.argument] for m in members])[1:-1],
         walk="\n".join(INDENT * 2 + line for line in lines),
     )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import chain
@@ -23,6 +22,7 @@ from fuel_runtime.call.state import StateType
 from fuel_runtime.call.walk_source import write, write_live
 from fuel_runtime.compile.code import Code
 from fuel_runtime.compile.executable import Executable, walk_file
+from fuel_runtime.compile.renewal import is_outdated
 from fuel_runtime.compile.transfer_functions import TransferFunctions
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.caps import check_planned
@@ -90,10 +90,7 @@ def assembled(
         walk = method = write(route, signature)
     call = _executed(method, signature, entry)
     executable = _class_with(call)(module, code, walk, members, live)
-    # The generated functions and their globals hold one another: memory of devices, weights and
-    # workspaces would wait for a collection.
-    ended = weakref.finalize(executable, call.__globals__.clear)
-    ended.atexit = False
+    executable.own(call)
     return executable
 
 
@@ -152,6 +149,7 @@ def _executed(source: str, signature: Signature, namespace: dict[str, Any]) -> C
         "what": f"a call of {signature.entry}",
         "out_of_memory": out_of_memory,
         "is_unexplained": is_unexplained,
+        "is_outdated": is_outdated,
         "FuelError": FuelError,
     }
     exec(code_of(source, walk_file(signature)), names)

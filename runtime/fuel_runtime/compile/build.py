@@ -62,14 +62,15 @@ def build(
     known: Mapping[str, LoweredRun] = NOTHING_KNOWN,
     bounds: Mapping[str, Any] = NOTHING_KNOWN,
     ready: Mapping[str, Any] = NOTHING_KNOWN,
+    owner: object | None = None,
 ) -> Executable:
     """
     Lowers every arm of an optimised function that can run here, and generates the walk of a route.
 
     Measured times are those of a `topology`. Runs that are `known` are not lowered again. `bounds`
     are the options that a saved program has to meet. Prepared weights that are `ready` are not
-    computed again. Raises `ProgramError`, `LoweringError`,
-    `DeviceUnavailable`, `DecisionError` or `WeightError`.
+    computed again. `owner` is that of the states of an earlier plan. Raises `ProgramError`,
+    `LoweringError`, `DeviceUnavailable`, `DecisionError` or `WeightError`.
     """
     parts, memory = _lowered_parts(function, devices, steering, topology, known)
 
@@ -85,7 +86,7 @@ def build(
     live, generation = None, planned_generation(module) or ""
     if _is_live(parts.survey, steering.policy):
         live = _live(function, parts, transfers, namespace, steering, generation, memory)
-    members = _state_type(function, parts.signature, devices)
+    members = _state_type(function, parts.signature, devices, owner)
     report = preparation.reported(first_report(parts, needed, members))
     report = replace(
         report,
@@ -196,8 +197,10 @@ def _leaf(op: Operation) -> Array | WeightUse:
     return value
 
 
-def _state_type(function: FuncOp, signature: Signature, devices: Devices) -> StateType:
+def _state_type(
+    function: FuncOp, signature: Signature, devices: Devices, owner: object | None
+) -> StateType:
     """Returns the members of a state and where each lives."""
     homes = argument_devices(function, function.body.block)
     places = [devices.at(homes[member.argument]) for member in signature.members]
-    return StateType.of(signature, places, devices.takers)
+    return StateType.of(signature, places, devices.takers, owner)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -19,6 +20,7 @@ from fuel_runtime.call.report import (
 from fuel_runtime.call.signature import STATE, Signature
 from fuel_runtime.call.state import State, StateType, Use
 from fuel_runtime.compile.code import Code
+from fuel_runtime.compile.renewal import Renewal, outdate
 from fuel_runtime.compile.reporting import current_report
 
 if TYPE_CHECKING:
@@ -56,7 +58,16 @@ class Executable(abc.ABC):
     a device fails.
     """
 
-    __slots__ = ("__weakref__", "_code", "_live", "_module", "_state_type", "_walk")
+    __slots__ = (
+        "__weakref__",
+        "_code",
+        "_ended",
+        "_live",
+        "_module",
+        "_renewal",
+        "_state_type",
+        "_walk",
+    )
 
     def __init__(
         self,
@@ -71,9 +82,63 @@ class Executable(abc.ABC):
         self._walk = walk
         self._state_type = state_type
         self._live = live
+        self._ended: weakref.finalize[Any, Any] | None = None
+        self._renewal: Renewal | None = None
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an executable cannot be pickled; save() and Session.load() keep it")
+
+    # For sessions.
+
+    def own(self, call: Callable[..., Any]) -> None:
+        """
+        Lets the globals of the method that calls run go with the executable.
+
+        Generated functions and their globals hold one another: memory of devices, weights and
+        workspaces would wait for a collection.
+        """
+        self._ended = weakref.finalize(self, call.__globals__.clear)
+        self._ended.atexit = False
+
+    def renewable(self, renewal: Renewal) -> None:
+        """Lets the executable be planned anew when its session takes another topology."""
+        self._renewal = renewal
+        outdate(self)
+
+    @property
+    def is_outdated(self) -> bool:
+        """True while the session plans for another topology than this is planned for."""
+        return self._renewal is not None and self._renewal.is_due
+
+    def renew(self) -> None:
+        """Plans the program anew where that is due. Raises what `Session.compile` raises."""
+        if self._renewal is not None:
+            self._renewal.renew(self)
+
+    def become(self, other: Executable) -> None:
+        """Takes the plan and the code of another executable of the same program."""
+        call = type(other).__call__
+        for part in ("_code", "_live", "_module", "_state_type", "_walk"):
+            setattr(self, part, getattr(other, part))
+        for each in (self, other):
+            if each._ended is not None:
+                each._ended.detach()
+        self.own(call)
+        type(self).__call__ = call
+
+    @property
+    def planned(self) -> ModuleOp:
+        """The optimised IR of the plan that there is, also where another is due."""
+        if isinstance(self._module, str):
+            self._module = load_program(self._module)
+        return self._module
+
+    @property
+    def owner(self) -> object:
+        """The owner of the states of all plans of the program; see `StateType`."""
+        return self._state_type.owner
+
+    # For everybody.
 
     @abc.abstractmethod
     def __call__(self, *args: Any, **named: Any) -> tuple[Any, ...]:
@@ -96,9 +161,8 @@ class Executable(abc.ABC):
     @property
     def module(self) -> ModuleOp:
         """The optimised IR; changing it does not change the executable."""
-        if isinstance(self._module, str):
-            self._module = load_program(self._module)
-        return self._module
+        self.renew()
+        return self.planned
 
     @property
     def signature(self) -> Signature:
@@ -108,6 +172,7 @@ class Executable(abc.ABC):
     @property
     def source(self) -> str:
         """The generated code: the runs of every arm, and the walk of the chosen route."""
+        self.renew()
         runs = (run.source.strip("\n") for run in self._code.parts.lowered.values())
         return "\n\n".join([*runs, self._walk])
 
@@ -121,6 +186,7 @@ class Executable(abc.ABC):
         """
         from fuel_runtime.compile.saving import save
 
+        self.renew()
         walk = {walk_file(self.signature): self._walk} if self._live is None else {}
         save(Path(path), str(self._module), self._code, self._state_type, weights, walk)
 
@@ -129,10 +195,12 @@ class Executable(abc.ABC):
         Devices, runs, transfers and sizes; of each branch the arm that runs, why, and why not the
         others.
         """
+        self.renew()
         return current_report(self._code.report, self._code.parts, self._code.transfers, self._live)
 
     def memory(self) -> MemoryPlan:
         """Returns the memory that calls take on each device, known before any call."""
+        self.renew()
         return MemoryPlan(self._code.report.memory)
 
     def trace(self, path: str | PathLike[str]) -> Trace:
@@ -148,6 +216,7 @@ class Executable(abc.ABC):
         """
         from fuel_runtime.compile.tracing import Trace
 
+        self.renew()
         return Trace(Path(path), self._observing, self._code, self.module)
 
     def profile(self, *args: Any, repeats: int = 10, **named: Any) -> Profile:
@@ -162,6 +231,7 @@ class Executable(abc.ABC):
 
         if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"profile: repeats is how many calls are timed, not {repeats!r}")
+        self.renew()
         if self._code.signature.members:
             given = named.pop(STATE, None)
             named[STATE] = given.copy() if isinstance(given, State) else given or self.new_state()
@@ -183,6 +253,7 @@ class Executable(abc.ABC):
 
         if detail not in ("coarse", "detailed"):
             raise ArgumentError(f'dispatches: detail is "coarse" or "detailed", not {detail!r}')
+        self.renew()
         live, route = self._live, self._code.parts.route
         if live is not None and live.settled is not None:
             route = live.settled.route
@@ -200,6 +271,7 @@ class Executable(abc.ABC):
 
         They belong to this program: `decisions` names all that it has, with their arms.
         """
+        self.renew()
         decisions = {branch.decision: len(branch.arms) for branch in self._code.report.branches}
         if self._live is not None:
             arms = self._live.route()
@@ -211,6 +283,7 @@ class Executable(abc.ABC):
         self, args: Sequence[Any], named: Mapping[str, Any], state: State | None, repeats: int
     ) -> int:
         """Time each arm that can run, on copies of a state; see `Session.calibrate`."""
+        self.renew()
         if self._live is None:
             return 0
         signature = self._code.signature

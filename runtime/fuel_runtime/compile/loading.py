@@ -44,9 +44,9 @@ def load(
     steering: Steering,
     bounds: Mapping[str, Any],
     topology: Topology | None,
-) -> Executable:
+) -> tuple[Executable, Mapping[str, Any]]:
     """
-    Returns the executable of a file.
+    Returns the executable of a file, and all weights: those that are given and those in the file.
 
     `bounds` are the options that a session demands, and `topology` the machine that a person told
     it. Raises `SaveFileError` for a file that is damaged, of another version of fuel, for other
@@ -80,8 +80,11 @@ def load(
             report, members = straight["report"], straight["members"]
             parts = _parts(straight, lowered, own)
             text = file.text(MODULE)
-            return build_straight(text, parts, report, members, merged, generation, kept, constants)
-        return _built(file, own, merged, steering, topology, lowered, kept, ready)
+            executable = build_straight(
+                text, parts, report, members, merged, generation, kept, constants
+            )
+            return executable, merged
+        return _built(file, own, merged, steering, topology, lowered, kept, ready), merged
 
 
 def _built(

@@ -75,13 +75,33 @@ class Planning:
                 raise ArgumentError(f"session: {reason}")
 
     @property
-    def told(self) -> Topology | None:
-        """The topology that a person said; None if nobody did."""
-        if not self.is_told:
-            return None
+    def machine(self) -> Topology:
+        """The topology, where that is a preset too."""
+        if not isinstance(self.topology, str):
+            return self.topology
         from fuel_passes.planning.topology import preset
 
-        return preset(self.topology) if isinstance(self.topology, str) else self.topology
+        return preset(self.topology)
+
+    @property
+    def told(self) -> Topology | None:
+        """The topology that a person said; None if nobody did."""
+        return self.machine if self.is_told else None
+
+    def topology_of(self, module: ModuleOp) -> Topology:
+        """Returns the topology that a module is planned for."""
+        from fuel_passes.planning.topology import resolve
+
+        told = self.topology
+        return resolve(module, told) if isinstance(told, str) else told
+
+    @property
+    def bounds(self) -> Mapping[str, Any]:
+        """The options that say which kernels may be used at all."""
+        return {
+            "deterministic": self.options.get("deterministic", False),
+            "max_ulps": self.options.get("max_ulps"),
+        }
 
     def take(self, module: ModuleOp) -> None:
         """

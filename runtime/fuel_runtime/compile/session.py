@@ -7,8 +7,10 @@ import os
 import weakref
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -30,6 +32,7 @@ from fuel_runtime.call.signature import Signature
 from fuel_runtime.compile.functions import find_function
 from fuel_runtime.compile.optimizing import Planning, planned_for
 from fuel_runtime.compile.placing import Place, Results, pins, place_results
+from fuel_runtime.compile.renewal import Renewal, outdate
 from fuel_runtime.devices.caps import Caps, limit
 from fuel_runtime.devices.opening import Emulate, open_devices
 from fuel_runtime.devices.present import Devices
@@ -164,6 +167,9 @@ class Session:
         given = {n: value for n, value in options.items() if value is not defaults[n]}
         target = planned_for(topology, self._devices)
         self._planning = Planning(target, self._devices, given, topology is not None)
+        self._executables: weakref.WeakSet[Executable] = weakref.WeakSet()
+        self._lock = Lock()
+        """Guards the set of executables."""
         self._store = store
         if store is not None and times is not None:
             weakref.finalize(self, _keep_times, store, times)
@@ -189,6 +195,8 @@ class Session:
         `weights` holds the arrays of the program's `fuel.weight`s, or names a `.safetensors` or
         `.npz` file of them; they are read where they lie, so do not write to them: what was
         prepared from them or is on a device would not follow. What it holds besides is ignored.
+        They are kept as long as the executable, for `replan`.
+
         With `optimize=False` the program is taken as it is: what is in no kernel or run is put into
         one. A plan in it must be for the `topology` of the session, if that was given one, or else
         of the module, if it states one.
@@ -207,15 +215,70 @@ class Session:
         `ArgumentError` for a `place` or `results` that names nothing, `OutOfMemory`, and what the
         passes raise.
         """
-        module = load_program(program)
+        module, planning = load_program(program), self._planning
         function = find_function(module, entry)
         if results is not None:
             place_results(function, Signature.of(function), results, self._devices)
         with listening(self._progress):
-            self._plan(module, entry, optimize, place)
-            return self._built(module, entry, weights)
+            self._plan(planning, module, entry, optimize, place)
+            executable = self._built(planning, module, entry, weights)
+        self._remember(executable, planning, entry, weights, optimize)
+        return executable
 
-    def _built(self, module: ModuleOp, entry: str, weights: Weights) -> Executable:
+    def _remember(
+        self,
+        executable: Executable,
+        planned_for: Planning,
+        entry: str,
+        weights: Weights,
+        optimize: bool,
+    ) -> None:
+        """Lets an executable be planned anew after `replan`."""
+
+        def planned(old: Executable) -> tuple[Planning, Executable]:
+            module, planning = old.planned.clone(), self._planning
+            with listening(self._progress):
+                self._plan(planning, module, entry, optimize, None)
+                return planning, self._built(planning, module, entry, weights, old.owner)
+
+        with self._lock:
+            self._executables.add(executable)
+        executable.renewable(Renewal(planned_for, lambda: self._planning, planned))
+
+    def replan(self, topology: str | PathLike[str] | Topology | None = None) -> None:
+        """
+        Plans for another topology from now on; None for what follows from the devices.
+
+        What the session compiled or loaded before is planned anew from its optimised IR, each once,
+        when it is used next; then its first call, and the threads that call it meanwhile, wait for
+        that. Calls on their way end by the plan that they began with; one whose device fails it
+        meanwhile is made again by the new plan, unless it has written to its state by then. States
+        go where the new plan wants them. With `optimize=False` a program keeps its plan, and its
+        use raises `TopologyChanged` if the plan is for another topology.
+
+        Raises `FuelPassError` for a topology that is none, and changes nothing then.
+        """
+        target = planned_for(topology, self._devices)
+        planning = replace(self._planning, topology=target, is_told=topology is not None)
+        with self._lock:
+            self._planning = planning
+            known = list(self._executables)
+        for executable in known:
+            outdate(executable)
+
+    @property
+    def topology(self) -> Topology:
+        """The machine that programs are planned for."""
+        return self._planning.machine
+
+    def _built(
+        self,
+        planning: Planning,
+        module: ModuleOp,
+        entry: str,
+        weights: Weights,
+        owner: object | None = None,
+    ) -> Executable:
         """Returns the executable of a module that is planned."""
         from fuel_runtime.compile.build import build
 
@@ -226,8 +289,9 @@ class Session:
                 self._devices,
                 _loaded_weights(weights),
                 self._steering,
-                self._topology(module),
-                bounds=self._bounds,
+                planning.topology_of(module),
+                bounds=planning.bounds,
+                owner=owner,
             )
         except MemoryError as error:
             raise OutOfMemory(f"{entry}: not enough memory to load it: {error}") from None
@@ -245,24 +309,19 @@ class Session:
         """
         from fuel_runtime.compile.loading import load
 
+        planning = self._planning
         with listening(self._progress):
-            return load(
+            executable, merged = load(
                 Path(path),
                 self._devices,
                 _loaded_weights(weights),
                 self._steering,
-                self._bounds,
-                self._planning.told,
+                planning.bounds,
+                planning.told,
             )
-
-    @property
-    def _bounds(self) -> Mapping[str, Any]:
-        """The options that say which kernels may be used at all."""
-        options = self._planning.options
-        return {
-            "deterministic": options.get("deterministic", False),
-            "max_ulps": options.get("max_ulps"),
-        }
+        entry = executable.signature.entry
+        self._remember(executable, planning, entry, merged, optimize=True)
+        return executable
 
     def calibrate(
         self, executable: Executable, *args: Any, state: Any = None, repeats: int = 5, **named: Any
@@ -285,13 +344,6 @@ class Session:
     def telemetry(self) -> Telemetry:
         """The signals of the devices; see `fuel_runtime.telemetry`."""
         return self._telemetry
-
-    def _topology(self, module: ModuleOp) -> Topology:
-        """Returns the topology that a module was planned for."""
-        from fuel_passes.planning.topology import resolve
-
-        told = self._planning.topology
-        return resolve(module, told) if isinstance(told, str) else told
 
     def run(
         self,
@@ -328,11 +380,18 @@ class Session:
             raise ArgumentError(f"put: {error}") from None
         return home.receive(given)
 
-    def _plan(self, module: ModuleOp, entry: str, optimize: bool, place: Place | None) -> None:
+    def _plan(
+        self,
+        planning: Planning,
+        module: ModuleOp,
+        entry: str,
+        optimize: bool,
+        place: Place | None,
+    ) -> None:
         """Brings a module into runs and branches."""
         if optimize:
             wanted = () if place is None else pins(place, entry, self._devices)
-            self._planning.optimize(module, wanted)
+            planning.optimize(module, wanted)
         elif place is not None:
             raise ArgumentError(
                 "place: with optimize=False a program runs where it says; pin ops in it (placement)"
@@ -341,7 +400,7 @@ class Session:
             from fuel_passes.finishing.form_runs import FormRunsPass
             from fuel_passes.finishing.reuse_buffers import ReuseBuffersPass
 
-            self._planning.take(module)
+            planning.take(module)
             context = make_context()
             FormRunsPass().apply(context, module)
             # A program may claim to own what it does not: `reuses` is decided here, not believed.

@@ -17,6 +17,7 @@ from fuel_runtime.call.trace_events import Event, chrome
 from fuel_runtime.call.tracing import Recorder
 from fuel_runtime.call.watched_live import WatchedLive
 from fuel_runtime.compile.observed_runs import observed_runs
+from fuel_runtime.compile.renewal import METHODS
 from fuel_runtime.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -108,12 +109,15 @@ def observing(kind: type, code: Code, live: Live | None, recorder: Recorder) -> 
                 f"{code.signature.entry} is being traced or profiled already; one at a time"
             )
         _TRACED.add(kind)
-    plain = kind.__call__
-    kind.__call__ = _observed_call(plain, code, live, recorder)
+    with METHODS:
+        plain = kind.__call__
+        kind.__call__ = told = _observed_call(plain, code, live, recorder)
     try:
         yield
     finally:
-        kind.__call__ = plain
+        with METHODS:
+            if kind.__call__ is told:  # the program may be planned anew by now
+                kind.__call__ = plain
         _TRACED.discard(kind)
         recorder.forget()
 
