@@ -133,6 +133,13 @@ class DeviceFailure(FuelError):
     """A device, or the library that drives it, failed; what lies on the device may be lost."""
 
 
+class DeviceTimeout(DeviceFailure):
+    """A device has not done in time what it was asked for; it can be used again once it has."""
+
+    device: str = ""
+    """The name of the device."""
+
+
 class DecisionError(FuelError, ValueError):
     """A forced decision names a branch or an arm that the program does not have."""
 

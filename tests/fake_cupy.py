@@ -69,6 +69,8 @@ class Stream:
         self.device_id = card
         self.captured: list[Launch] | None = None
         self.done = 0
+        self.is_hung = False
+        """True while the card does nothing of this stream: it can only be asked if it has."""
         self.waiting: deque[Callable[[], None]] = deque()
         self._cupy = cupy
 
@@ -82,6 +84,7 @@ class Stream:
     def finish(self, mark: int) -> None:
         """Do work until so much of it is done, one thread at a time."""
         with self._cupy.working:
+            assert not (self.is_hung and self.done < mark), "somebody waits without end"
             while self.done < mark:
                 self.done += 1
                 self.waiting.popleft()()
@@ -147,7 +150,8 @@ class Event:
             return True
         stream, mark = self._recorded
         with self._cupy.working:
-            stream.finish(min(stream.done + 1, mark))
+            if not stream.is_hung:
+                stream.finish(min(stream.done + 1, mark))
             return stream.done >= mark
 
     def synchronize(self) -> None:

@@ -36,7 +36,9 @@ from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_lowering.runs.leaves import WeightUse
+from fuel_runtime.devices.emulated.work import Work
 from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
+from fuel_runtime.devices.marks import Mark
 from fuel_runtime.devices.opening import open_devices
 from fuel_runtime.devices.present import Devices
 
@@ -103,6 +105,7 @@ class FakeDriver(Driver):
         self.done: Counter[str] = Counter()
         self.numbers = count(1)
         self.is_open = True
+        self.work = Work()
         self.refused = ""
 
     @property
@@ -129,25 +132,30 @@ class FakeDriver(Driver):
         assert self.is_open
         recorded = {h for r in self.recordings for b in r.launches for h in b.handles}
         assert handle not in recorded, "memory of a recording is freed"
+        assert self.work.mark().is_done(), "memory is freed that the device may write to"
         del self.memory[handle]
 
     def write(self, handle: Handle, host: Array, offset: int = 0) -> None:
         assert host.dtype == np.uint8
         assert host.ndim == 1
-        self.memory[handle][offset : offset + host.size] = host
+        target, bytes = self.memory[handle][offset : offset + host.size], host.copy()
+        self.work.do(lambda: target.__setitem__(slice(None), bytes))
         self.done["write"] += 1
 
     def read(self, handle: Handle, host: Array) -> None:
         assert host.dtype == np.uint8
+        self.work.finish(self.watchdog)
         host[:] = self.memory[handle][: host.size]
         self.done["read"] += 1
 
     def copy(self, source: Handle, destination: Handle, bytes: int) -> None:
-        self.memory[destination][:bytes] = self.memory[source][:bytes]
+        read, written = self.memory[source][:bytes], self.memory[destination][:bytes]
+        self.work.do(lambda: written.__setitem__(slice(None), read))
         self.done["copy"] += 1
 
     def zero(self, handle: Handle, bytes: int) -> None:
-        self.memory[handle][:bytes] = 0
+        cleared = self.memory[handle][:bytes]
+        self.work.do(lambda: cleared.fill(0))
 
     def load(self, kernel: DeviceKernel) -> tuple[DeviceKernel, ModuleOp]:
         self.done["load"] += 1
@@ -165,6 +173,10 @@ class FakeDriver(Driver):
     def replay(self, recording: Handle) -> None:
         self.done["replay"] += 1
         assert recording in self.recordings
+        self.work.do(lambda: self._replay(recording))
+
+    def _replay(self, recording: Handle) -> None:
+        assert recording in self.recordings, "a recording is given up before it has run"
         for launch in recording.launches:
             self._launch(launch)
 
@@ -202,11 +214,15 @@ class FakeDriver(Driver):
 
     def discard(self, recording: Handle) -> None:
         assert self.is_open
-        self.recordings.remove(recording)
+        self.work.do(lambda: self.recordings.remove(recording))
 
     def synchronise(self) -> None:
         assert self.is_open
         self.done["synchronise"] += 1
+        self.work.finish(self.watchdog)
+
+    def mark(self) -> Mark:
+        return self.work.mark()
 
     def free_bytes(self) -> int | None:
         return None if self.capacity is None else self.capacity - self.used

@@ -98,6 +98,9 @@ class Clocked:
     def mark(self) -> Mark:
         return Moment(self.now + self.pending) if self.marks else PASSED
 
+    def wait(self, mark: Mark) -> None:
+        mark.wait()
+
     def synchronise(self) -> None:
         self.log.append("wait")
         self.now, self.pending = self.now + self.pending, 0

@@ -86,7 +86,7 @@ class CallTimes:
         while self._marked:
             each = self._marked.pop(0)
             yield each.call
-            each.last.wait()
+            each.device.wait(each.last)
             self._add(each.numbers, each.last.ns_since(each.first))
 
     def _add(self, numbers: Sequence[int], ns: float) -> None:

@@ -14,7 +14,13 @@ import traceback
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, FuelError, OutOfMemory
+from fuel_dialect.errors import (
+    DeviceFailure,
+    DeviceTimeout,
+    DeviceUnavailable,
+    FuelError,
+    OutOfMemory,
+)
 from fuel_runtime.call.call_times import CallTimes
 from fuel_runtime.call.route import Call, Transfer
 from fuel_runtime.call.stretch import LEFT, WALKED, Chooser, Stretch, Walked, WrittenRoute
@@ -244,10 +250,11 @@ class Stream:
         written = self.stretch.written
         call = self._at
         devices = written.devices(call) if call is not None else ()
-        device = devices[0] if devices else "cpu"
-        numbers = self._blamed(written, call, device)
+        named = error.device if isinstance(error, DeviceTimeout) else ""
+        device = named or (devices[0] if devices else "cpu")
+        numbers = self._blamed(written, call, device, is_sure=bool(named))
         error.__traceback__ = None
-        for number in numbers:
+        for place, number in enumerate(numbers):
             branch, arm = written.route.decisions[number]
             path = self.live.decisions[branch].path
             reason = f"{type(error).__name__}: {error}"
@@ -258,15 +265,32 @@ class Stream:
             self.faults += 1
             self._fault = f"{reason} (on {device})"
             if self._has_another(branch):
+                self._forgive(written, numbers[:place])
                 self._go_back(written, number, device, isinstance(error, DeviceFailure))
                 return
         raise self._refusal(error, call, device, numbers) from error
 
-    def _blamed(self, written: WrittenRoute, call: Call | None, device: str) -> list[int]:
-        """Returns the decisions whose arm may be to blame, the most likely first."""
+    def _forgive(self, written: WrittenRoute, numbers: Iterable[int]) -> None:
+        """Lets arms without another be taken again, as an earlier decision takes another arm."""
+        for number in numbers:
+            branch, arm = written.route.decisions[number]
+            self.failed[branch].pop(arm, None)
+
+    def _blamed(
+        self, written: WrittenRoute, call: Call | None, device: str, *, is_sure: bool
+    ) -> list[int]:
+        """
+        Returns the decisions whose arm may be to blame, the most likely first.
+
+        Where the device is sure to be to blame, these are decisions whose arm uses it.
+        """
         if call is None:
             return []
-        inner = list(reversed(call.inside))
+        inner = [
+            number
+            for number in reversed(call.inside)
+            if not is_sure or device in self._places(written, number)
+        ]
         decided = range(min(call.after, len(written.route.decisions)))
         using = [
             number

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -68,6 +69,19 @@ def _share(text: str) -> float:
             f"expected a share from 0 to 1, such as 0.01, not {text!r}"
         )
     return share
+
+
+def _seconds(text: str) -> float:
+    """Returns a number of seconds above 0. Raises `ArgumentTypeError`."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of seconds above 0, such as 0.5, not {text!r}"
+        )
+    return seconds
 
 
 def _from_one(text: str) -> int:
@@ -154,6 +168,12 @@ DEVICES: Mapping[str, Mapping[str, Any]] = {
     "--memory": {
         "metavar": "LIST",
         "help": "the most memory that devices may give, such as cpu=512MiB,cuda:0=2GiB",
+    },
+    "--answer-within": {
+        "type": _seconds,
+        "metavar": "SECONDS",
+        "help": "leave a device that takes longer to do what it was asked for, such as 0.5 "
+        "(default: wait for ever)",
     },
     "--poison": {
         "action": "store_true",
@@ -293,6 +313,7 @@ def session_options(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "emulate": emulated(options.emulate),
         "memory": capped(options.memory),
+        "answer_within": options.answer_within,
         "poison": options.poison,
         "force": forced(options.force) or None,
         "forbid": forbidden(options.forbid),

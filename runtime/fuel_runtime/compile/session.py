@@ -36,6 +36,7 @@ from fuel_runtime.compile.renewal import Renewal, outdate
 from fuel_runtime.devices.caps import Caps, limit
 from fuel_runtime.devices.opening import Emulate, open_devices
 from fuel_runtime.devices.present import Devices
+from fuel_runtime.devices.watchdog import as_seconds
 from fuel_runtime.measurement_store import (
     MeasuredTimes,
     MeasurementError,
@@ -82,7 +83,9 @@ class Session:
     takes at most `prepare_bytes`: a quarter of the smallest memory by default, 0 for never.
     `plugins=False` leaves out the passes, patterns and selectors of other packages. `memory` bounds
     what devices give, as `{"cuda:0": "2GiB"}`: programs are planned for that much, and
-    `OutOfMemory` is raised before more is taken. With `poison`, memory that is given back on a
+    `OutOfMemory` is raised before more is taken. Who waits for a device for more than
+    `answer_within` seconds gives up with `DeviceTimeout`, and takes another arm if there is one;
+    without it calls wait for ever. With `poison`, memory that is given back on a
     device is filled with NaN, so that nobody reads what is no longer there.
 
     Which arm of a decision runs is decided while a program runs, by what the devices say of
@@ -129,6 +132,7 @@ class Session:
         prepare_bytes: int | None = None,
         plugins: bool = True,
         memory: Caps = None,
+        answer_within: float | None = None,
         poison: bool = False,
         progress: Listener | None = None,
     ):
@@ -147,11 +151,17 @@ class Session:
         store, times, options["measurements"] = _times_of(measurements, explore)
         if not isinstance(poison, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentError(f"session: poison is True or False, not {poison!r}")
+        within = answer_within
+        if within is not None:
+            within = as_seconds(within, "session: answer_within")
         if progress is not None and not callable(progress):
             raise ArgumentError(f"session: progress is a function, not {progress!r}")
         self._progress = progress
         self._devices = _opened(devices, emulate, threads)
         limit(self._devices, memory)
+        if within is not None:
+            for each in self._devices.present:
+                each.answer_within(within)
         if poison:
             for each in self._devices.present:
                 each.poison()

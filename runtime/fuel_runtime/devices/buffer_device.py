@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from fuel_dialect.attributes import TargetAttr
-from fuel_dialect.errors import DeviceFailure, DeviceUnavailable, OutOfMemory
+from fuel_dialect.errors import DeviceFailure, DeviceTimeout, DeviceUnavailable, OutOfMemory
 from fuel_dialect.progress import steps
 from fuel_passes.memory.sizes import least_known, size_class
 from fuel_passes.memory.workspace import shared_workspace
@@ -24,6 +24,7 @@ from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.loaded_run import LoadedRun, Recordings, array_bytes
 from fuel_runtime.devices.memory_pool import Lease, Pool
 from fuel_runtime.devices.uploads import Key, Uploads, Weights
+from fuel_runtime.devices.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
@@ -66,6 +67,7 @@ class BufferDevice:
         self.targets = tuple(TargetAttr.of(name, backend) for backend in lowerings)
         self.driver = driver
         self.lock = Lock()
+        self.watchdog = driver.watchdog = Watchdog(str(name))
         self._lowerings = dict(lowerings)
         self.pool = Pool(driver)
         self._runs: dict[int, EndedRun] = {}
@@ -93,7 +95,7 @@ class BufferDevice:
     def free_bytes(self) -> int | None:
         """Returns the bytes that the device has left, and those that are kept for later values."""
         with self.lock:
-            self.check_open()
+            self.check_ready()
             self._collect()
             own = None if self.cap is None else self.cap - self.pool.taken
             free = least_known(self.driver.free_bytes(), own)
@@ -106,6 +108,8 @@ class BufferDevice:
     def held_bytes(self) -> Mapping[str, int]:
         """Returns the bytes of values and workspaces, and those that are kept for later ones."""
         with self.lock:
+            if self.watchdog.late is None:
+                self.pool.collect()
             idle = self.pool.idle_bytes
             return {"in use": self.pool.taken - idle, "kept": idle}
 
@@ -113,6 +117,11 @@ class BufferDevice:
         """Gives no more than so many bytes at once from now on."""
         with self.lock:
             self.cap = least_known(self.cap, bytes)
+
+    def answer_within(self, seconds: float) -> None:
+        """Has nobody wait for longer from now on: who does gets `DeviceTimeout`."""
+        with self.lock:
+            self.watchdog.bound(seconds)
 
     def poison(self) -> None:
         """Fills memory that is given back from now on with what shows wherever it is read."""
@@ -133,7 +142,7 @@ class BufferDevice:
         shared = Weights(self, weights, runs)
         loaded: dict[DeviceKernel, Any] = {}
         with self.lock:
-            self.check_open()
+            self.check_ready()
             kernels = list(dict.fromkeys(kernel for run in runs for kernel in run.kernels))
             is_told = len(kernels) > 1 and self.driver.prepare(kernels)
             left = kernels if is_told else _told(kernels)
@@ -161,7 +170,7 @@ class BufferDevice:
     def compile_again(self, lowered: LoweredRun) -> None:
         """Has the kernels of a run compiled, so that `fuel_lowering.cache` comes to know them."""
         with self.lock:
-            self.check_open()
+            self.check_ready()
             for kernel in cast("DeviceRun", lowered).kernels:
                 self.driver.load(kernel)
 
@@ -201,7 +210,7 @@ class BufferDevice:
     def put(self, array: Array, bytes: int = 0) -> DeviceArray:
         """Returns a copy of an array of the host, in memory of so many bytes at least."""
         with self.lock:
-            self.check_open()
+            self.check_ready()
             return DeviceArray(self, self.upload(array, bytes), array.shape, array.dtype)
 
     @property
@@ -233,7 +242,7 @@ class BufferDevice:
         """
         exchange = self.driver.exchange
         assert exchange is not None
-        self.check_open()
+        self.check_ready()
         foreign = exchange.borrow(array, dtype)
         with self.lock:
             return self._taken_in(foreign)
@@ -241,7 +250,7 @@ class BufferDevice:
     def _taken_in(self, foreign: ForeignArray, least: int = 0) -> DeviceArray:
         exchange = self.driver.exchange
         assert exchange is not None
-        self.check_open()
+        self.check_ready()
         bytes = array_bytes(foreign.shape, foreign.dtype)
         lease = self.take(max(bytes, least))
         if bytes:
@@ -250,7 +259,7 @@ class BufferDevice:
 
     def lend(self, array: DeviceArray) -> ForeignArray:
         """Returns an array of this device for others to read."""
-        self.check_open()
+        self.check_ready()
         exchange, handle = self.driver.exchange, array.lease.memory.handle
         assert exchange is not None
         return exchange.lend(handle, array.shape, array.dtype, array)
@@ -277,7 +286,7 @@ class BufferDevice:
         host = np.empty(array.shape, array.dtype)
         self._settle()
         with self.lock:
-            self.check_open()
+            self.check_ready()
             if host.size:
                 self.driver.read(array.lease.memory.handle, host.reshape(-1).view(np.uint8))
         return host
@@ -285,7 +294,7 @@ class BufferDevice:
     def copy(self, array: DeviceArray) -> DeviceArray:
         """Another array of this device with the same elements."""
         with self.lock:
-            self.check_open()
+            self.check_ready()
             lease = self.take(array.nbytes)
             if array.nbytes:
                 self.driver.copy(array.lease.memory.handle, lease.memory.handle, array.nbytes)
@@ -295,22 +304,26 @@ class BufferDevice:
         """Waits until everything that was asked for is done, while other threads go on."""
         self._settle()
         with self.lock:
-            self.check_open()
+            self.check_ready()
             self._collect()
             self.driver.synchronise()
 
     def _settle(self) -> None:
         """Waits for all that was asked for, without the lock: other threads go on meanwhile."""
         with self.lock:
-            self.check_open()
+            self.check_ready()
             mark = self.driver.mark()
-        mark.wait()
+        self.wait(mark)
 
     def mark(self) -> Mark:
         """Returns the moment in which all that the device was asked for so far is done."""
         with self.lock:
-            self.check_open()
+            self.check_ready()
             return self.driver.mark()
+
+    def wait(self, mark: Mark) -> None:
+        """Waits for a mark of the device, without the lock. Raises `DeviceTimeout`."""
+        self.watchdog.wait(mark)
 
     # Memory; under the lock.
 
@@ -429,8 +442,13 @@ class BufferDevice:
 
     # The end.
 
+    def check_ready(self) -> None:
+        """Raises `DeviceUnavailable` if the device is closed, `DeviceTimeout` while it is late."""
+        self.check_open()
+        self.watchdog.check()
+
     def check_open(self) -> None:
-        """Raise `DeviceUnavailable` if the device is closed."""
+        """Raises `DeviceUnavailable` if the device is closed."""
         if self._is_left_behind:
             raise DeviceUnavailable(
                 f"{self.name} was opened before this process was forked, and works only "
@@ -441,15 +459,25 @@ class BufferDevice:
             raise DeviceUnavailable(f"{self.name} is closed")
 
     def close(self) -> None:
-        """Give up recordings, then memory, then the driver; once."""
+        """
+        Gives up recordings, then memory, then the driver; once.
+
+        What belongs to a device that does not answer stays until the process ends.
+        """
         with self.lock:
             if not self.is_open:
                 return
             # At the end of a process the library may be gone: memory is freed, not written.
             self.pool.is_poisoned = False
-            # A device that has failed can at least be closed.
-            with contextlib.suppress(DeviceFailure):
+            try:
+                self.watchdog.check()
                 self._trim()
+            except DeviceTimeout:
+                self.is_open = False
+                self.driver.abandon()
+                return
+            except DeviceFailure:
+                pass  # a device that has failed can at least be closed
             self.is_open = False
             self.driver.close()
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fuel_runtime.devices.marks import PASSED, Mark
+from fuel_runtime.devices.watchdog import Watchdog, keep_forever
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,6 +124,10 @@ class Device(Protocol):
         """Sets a bound on its memory, where it has no lower one."""
         ...
 
+    def answer_within(self, seconds: float) -> None:
+        """Has who waits for it give up with `DeviceTimeout`, unless that is so sooner already."""
+        ...
+
     def poison(self) -> None:
         """Fills memory that is given back with what shows where it is read, if it has its own."""
         ...
@@ -173,6 +178,10 @@ class Device(Protocol):
         """Returns the moment in which all that it was asked for is done; it waits for nothing."""
         ...
 
+    def wait(self, mark: Mark) -> None:
+        """Waits for a mark of the device, while other threads go on. Raises `DeviceTimeout`."""
+        ...
+
     def close(self) -> None:
         """Give everything up; the device and its values cannot be used after it."""
         ...
@@ -205,6 +214,8 @@ class Driver(abc.ABC):
 
     limits: Limits = Limits()
     """The limits of the device."""
+    watchdog: Watchdog = Watchdog("a device")
+    """The driver waits for marks of its own by it alone: it may raise `DeviceTimeout`."""
 
     @property
     @abc.abstractmethod
@@ -276,6 +287,10 @@ class Driver(abc.ABC):
         One that does not keeps what it has from being destroyed there.
         """
         return True
+
+    def abandon(self) -> None:
+        """Gives up nothing of a device that does not answer, now or when the process ends."""
+        keep_forever(self)
 
     def mark(self) -> Mark:
         """

@@ -137,6 +137,8 @@ class LoadedRun:
     ) -> tuple[DeviceArray, ...]:
         device, weights = self._device, self._weights
         try:
+            if device.watchdog.late is not None:
+                device.check_ready()
             weights.called, weights.is_called = self._position, True
             device.latest = weights.reference
             device.pool.clock += 1
@@ -246,7 +248,7 @@ class LoadedRun:
     def _prepare(self) -> None:
         """Take the memory of all buffers that are the same in every call."""
         device, run = self._device, self._run
-        device.check_open()
+        device.check_ready()
         fixed: dict[int, Lease] = {}
         sizes: dict[int, int] = {}
         for index, buffer in enumerate(run.buffers):

@@ -84,8 +84,7 @@ class Pool:
 
     @property
     def idle_bytes(self) -> int:
-        """The bytes that are kept for later."""
-        self.collect()
+        """The bytes that are kept for later, but for what has come back since `collect`."""
         return sum(size * len(idle) for size, idle in self._idle.items())
 
     def find(self, size: int) -> Lease | None:

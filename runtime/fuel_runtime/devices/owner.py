@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
     from fuel_runtime.devices.memory_pool import Lease, Pool
+    from fuel_runtime.devices.watchdog import Watchdog
 
 
 class Owner(ArrayOwner, Protocol):
@@ -22,6 +23,7 @@ class Owner(ArrayOwner, Protocol):
     lock: Lock
     driver: Driver
     pool: Pool
+    watchdog: Watchdog
     is_open: bool
     uploaded_bytes: int
     """The bytes of weights and constants that were brought so far."""
@@ -35,8 +37,8 @@ class Owner(ArrayOwner, Protocol):
         """The limits of the device."""
         ...
 
-    def check_open(self) -> None:
-        """Raises `DeviceUnavailable` if the device is closed."""
+    def check_ready(self) -> None:
+        """Raises `DeviceUnavailable` if the device is closed, `DeviceTimeout` while it is late."""
         ...
 
     def take(self, bytes: int) -> Lease:

@@ -65,6 +65,10 @@ class Card(Protocol):
     """The block that makes the card the current one, and turns CUDA's errors into those of fuel."""
     stream: Any
 
+    def wait_for(self, event: Any) -> None:
+        """Waits until the card has come to an event. Raises `DeviceTimeout`."""
+        ...
+
 
 def is_on_cuda(value: object) -> bool:
     """Returns True if an object says that it is an array in CUDA memory."""
@@ -267,7 +271,7 @@ class CudaExchange(Exchange):
             done = self._cupy.cuda.Event(disable_timing=True)
             done.record(driver.stream)
             if not foreign.is_owners:
-                done.synchronize()
+                driver.wait_for(done)
                 return
             with self._cupy.cuda.Device(foreign.card):
                 self._runtime.streamWaitEvent(foreign.stream, done.ptr)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -209,7 +209,7 @@ class CudaDriver(Driver):
         with self.guard:
             self.stream = cupy.cuda.Stream(non_blocking=True)
             self._pool = cupy.cuda.MemoryPool()
-            self._staging = _Staging(cupy, self.stream)
+            self._staging = _Staging(cupy, self.stream, self.wait_for)
         self._exchange = CudaExchange(self)
 
     @property
@@ -235,6 +235,8 @@ class CudaDriver(Driver):
 
     def allocate(self, bytes: int) -> _Memory:
         """New memory. Raises `OutOfMemory`."""
+        if self.watchdog.within is not None:
+            self._drain()  # CUDA waits for the card to make room, for ever
         with self.guard, self.stream:
             try:
                 return _Memory(self._pool.malloc(bytes))
@@ -285,7 +287,7 @@ class CudaDriver(Driver):
         compiled = compile_kernel(kernel, self.capability)
         with self.guard:
             if self._unused:
-                self.stream.synchronize()
+                self._drain()
                 self._unload()
             self._check_shared(compiled)
             try:
@@ -397,10 +399,21 @@ class CudaDriver(Driver):
             recording.end()
 
     def synchronise(self) -> None:
-        """Wait for the stream."""
+        """Waits for the stream."""
         with self.guard:
-            self.stream.synchronize()
+            self._drain()
             self._unload()
+
+    def _drain(self) -> None:
+        if self.watchdog.within is None:
+            with self.guard:
+                self.stream.synchronize()
+        else:
+            self.watchdog.wait(self.mark())
+
+    def wait_for(self, event: Any) -> None:
+        """Waits until the card has come to an event. Raises `DeviceTimeout`."""
+        self.watchdog.wait(EventMark(event, self.guard, self._cuda))
 
     def mark(self) -> EventMark:
         """Returns an event behind the work of the stream, which notes when the card gets there."""
@@ -453,16 +466,17 @@ class _Memory:
 class _Staging:
     """Two pieces of pinned memory of the host that take turns: one is copied while one is sent."""
 
-    def __init__(self, cupy: Any, stream: Any):
+    def __init__(self, cupy: Any, stream: Any, wait_for: Callable[[Any], None]):
         self._cuda = cupy.cuda
         self._stream = stream
+        self._wait_for = wait_for
         self._slots: list[_Slot] = []
 
     def write(self, address: int, host: Array) -> None:
         """Send bytes; the host's may change when this returns."""
         for start, slot in self._turns(host.size):
             part = host[start : start + STAGING_BYTES]
-            slot.event.synchronize()
+            self._wait_for(slot.event)
             slot.bytes[: part.size] = part
             self._send(address + start, slot.address, part.size, "memcpyHostToDevice")
             slot.event.record(self._stream)
@@ -472,14 +486,19 @@ class _Staging:
         waiting: list[tuple[int, _Slot]] = []
         for start, slot in self._turns(host.size):
             if len(waiting) == len(self._slots):
-                _take(host, *waiting.pop(0))
-            slot.event.synchronize()
+                self._take(host, *waiting.pop(0))
+            self._wait_for(slot.event)
             size = min(STAGING_BYTES, host.size - start)
             self._send(slot.address, address + start, size, "memcpyDeviceToHost")
             slot.event.record(self._stream)
             waiting.append((start, slot))
         for start, slot in waiting:
-            _take(host, start, slot)
+            self._take(host, start, slot)
+
+    def _take(self, host: Array, start: int, slot: _Slot) -> None:
+        self._wait_for(slot.event)
+        part = host[start : start + STAGING_BYTES]
+        part[:] = slot.bytes[: part.size]
 
     def _turns(self, bytes: int) -> Iterator[tuple[int, _Slot]]:
         if not self._slots:
@@ -506,9 +525,3 @@ class _Slot:
         self.bytes: Array = np.frombuffer(block, np.uint8, STAGING_BYTES)
         self.address: int = block.ptr
         self.event = cuda.Event(disable_timing=True)
-
-
-def _take(host: Array, start: int, slot: _Slot) -> None:
-    slot.event.synchronize()
-    part = host[start : start + STAGING_BYTES]
-    part[:] = slot.bytes[: part.size]

@@ -103,9 +103,10 @@ class ClockMark(TimedMark):
         """Returns True: emulated devices do at once what they take virtual time for."""
         return True
 
-    def wait(self) -> None:
-        """Has the host wait for the time."""
+    def wait_while(self, is_wanted: Callable[[], bool]) -> bool:
+        """Has the host wait for the time, which comes at once; returns True."""
         self._clocks.wait(self.ns)
+        return True
 
     def ns_since(self, first: TimedMark) -> float:
         """Returns the nanoseconds between two times."""

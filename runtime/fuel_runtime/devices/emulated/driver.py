@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
+from fuel_runtime.devices.emulated.work import Work
 from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
     from fuel_lowering.runs.launches import DeviceKernel
     from fuel_lowering.triton.interpret import InterpretedKernel
+    from fuel_runtime.devices.marks import Mark
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -63,13 +65,14 @@ class Memory:
 
 
 class EmulatedDriver(Driver):
-    """The driver of an emulated device; every call is done when it returns."""
+    """The driver of an emulated device; every call is done when it returns, unless `work` hangs."""
 
     limits = Limits(on_host_cores=True)
 
     def __init__(self, device: DeviceAttr, capacity: int | None):
         self._device = device
         self._capacity = capacity
+        self.work = Work()
         self._live: weakref.WeakSet[Memory] = weakref.WeakSet()
 
     @property
@@ -99,19 +102,23 @@ class EmulatedDriver(Driver):
 
     def write(self, handle: Memory, host: Array, offset: int = 0) -> None:
         """Copy from the host."""
-        handle.bytes[offset : offset + host.size] = host
+        target, bytes = handle.bytes[offset : offset + host.size], host.copy()
+        self.work.do(lambda: target.__setitem__(slice(None), bytes))
 
     def read(self, handle: Memory, host: Array) -> None:
         """Copy to the host."""
+        self.work.finish(self.watchdog)
         host[:] = handle.bytes[: host.size]
 
     def copy(self, source: Memory, destination: Memory, bytes: int) -> None:
         """Copy from one memory to another."""
-        destination.bytes[:bytes] = source.bytes[:bytes]
+        read, written = source.bytes[:bytes], destination.bytes[:bytes]
+        self.work.do(lambda: written.__setitem__(slice(None), read))
 
     def zero(self, handle: Memory, bytes: int) -> None:
         """Clear the first bytes."""
-        handle.bytes[:bytes] = 0
+        cleared = handle.bytes[:bytes]
+        self.work.do(lambda: cleared.fill(0))
 
     # Launches.
 
@@ -127,6 +134,9 @@ class EmulatedDriver(Driver):
 
     def replay(self, recording: Sequence[BoundLaunch]) -> None:
         """Run launches one after the other. Raises `LoweringError` for a write out of bounds."""
+        self.work.do(lambda: self._replay(recording))
+
+    def _replay(self, recording: Sequence[BoundLaunch]) -> None:
         from fuel_lowering.triton.interpret import interpreting
 
         with interpreting():
@@ -148,7 +158,12 @@ class EmulatedDriver(Driver):
         """Nothing is held for a recording but the recording itself."""
 
     def synchronise(self) -> None:
-        """Nothing is ever left to be done."""
+        """Waits for what is left to be done, if the device hangs."""
+        self.work.finish(self.watchdog)
+
+    def mark(self) -> Mark:
+        """Returns a moment that has passed, unless the device hangs."""
+        return self.work.mark()
 
     # Facts.
 

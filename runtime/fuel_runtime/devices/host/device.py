@@ -64,6 +64,9 @@ class Host:
         """Sets a bound: programs that are planned to take more are refused when compiled."""
         self.cap = least_known(self.cap, bytes)
 
+    def answer_within(self, seconds: float) -> None:
+        """Does nothing: nobody waits for the host, whose runs are done when they return."""
+
     def poison(self) -> None:
         """Does nothing: memory of the host is given and taken by NumPy."""
 
@@ -102,6 +105,9 @@ class Host:
     def mark(self) -> Mark:
         """Returns a moment that has passed: a run has ended when its function returns."""
         return PASSED
+
+    def wait(self, mark: Mark) -> None:
+        """Does nothing: the moments of the host have passed."""
 
     def close(self) -> None:
         """Does nothing: what it holds are objects of Python."""

@@ -15,12 +15,13 @@ Written for kp 0.9.0. Its faults that matter here:
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import kp  # pyright: ignore[reportMissingImports]
 import numpy as np
+
+from fuel_runtime.devices.watchdog import keep_forever
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -99,8 +100,7 @@ class Kompute:
         The threads of a driver are the parent's, so a device would wait for them without end; and
         what is destroyed here may be the parent's too.
         """
-        for thing in (self._manager, self._fence, *things):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+        keep_forever(self._manager, self._fence, *things)
 
     def close(self) -> None:
         """Give up what is left in the order that Vulkan asks for: sequences, shaders, memory."""
