@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,15 +18,20 @@ import pytest
 from fake_cards import FakeCard, fake_cards
 from fake_cupy import FakeCupy
 from fake_devices import FakeDriver, fake
+from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.errors import ArgumentError, DeviceTimeout
+from fuel_dialect.targets.numpy import DESCRIPTION as NUMPY
+from fuel_lowering.kompute.lower import lower_run
 from fuel_runtime import Executable, Session
 from fuel_runtime.devices.buffer_device import BufferDevice
 from fuel_runtime.devices.cuda import driver as cuda
 from fuel_runtime.devices.emulated.driver import EmulatedDriver
 from fuel_runtime.devices.emulated.work import Work
+from fuel_runtime.devices.host.device import Host
 from fuel_runtime.devices.marks import PASSED
 from fuel_runtime.devices.present import Devices
-from live_programs import CUDA, ONE, STATE, Lab, X, arm, arms, branch, lent, one
+from fuel_runtime.devices.vulkan.driver import open_vulkan
+from live_programs import CPU, CUDA, ONE, STATE, Lab, X, arm, arms, branch, lent, one
 
 WITHIN_S = 0.05
 TYPE = "tensor<256xf32>"
@@ -348,6 +354,46 @@ def test_work_is_done_in_order_and_tells_what_it_failed_with() -> None:
     with pytest.raises(IndexError):
         work.finish(owner(fake("cuda:0")).watchdog)
     work.finish(owner(fake("cuda:0")).watchdog)
+
+
+# Vulkan.
+
+
+@pytest.mark.needs_vulkan
+def test_a_vulkan_device_that_is_late_is_left_and_taken_again() -> None:
+    steps = "".join(f"    %{n + 1} = fuel.sin %{n} : tensor<262144xf32>\n" for n in range(1, 8))
+    big = "tensor<262144xf32>"
+    program = (
+        f"func.func @main(%x: {big}) -> {big} {{\n"
+        f'  %y = fuel.branch "d0"(%a = %x : {big}) -> {big}\n'
+        f'  arm on #fuel.target<vulkan:0, "kompute"> {{\n'
+        f"    %m = fuel.copy %a to #fuel.device<vulkan:0> : {big}\n    %1 = fuel.sin %m : {big}\n"
+        f"{steps}    fuel.yield %8 : {big}\n  }}\n"
+        f"  arm on {CPU} {{\n    %n = fuel.neg %a : {big}\n    fuel.yield %n : {big}\n  }}\n"
+        f"  func.return %y : {big}\n}}\n"
+    )
+    name = DeviceAttr.of("vulkan:0")
+    device = BufferDevice(name, open_vulkan(name), {"kompute": lower_run})
+    devices = Devices("cpu,vulkan:0", (Host(1, [NUMPY]), device), (), Host(1, [NUMPY]), 1)
+    lab = Lab("cpu")
+    session = Session(devices, telemetry=lab.telemetry, answer_within=60)
+    exe = session.compile(program, optimize=False)
+    x = np.linspace(-2, 2, 1 << 18, dtype=np.float32)
+    (first,) = exe(x)
+    assert arms(exe) == {"d0": 0}
+    device.watchdog.bound(1e-4)
+    np.testing.assert_array_equal(exe(x)[0], -x)
+    (fault,) = exe.report().faults
+    assert "DeviceTimeout: vulkan:0 does not answer" in str(fault)
+    device.watchdog.within = 60
+    while device.watchdog.late is not None:
+        with suppress(DeviceTimeout):
+            device.synchronise()
+    lab.now += 100
+    lab.poll()
+    np.testing.assert_array_equal(exe(x)[0], first)
+    assert arms(exe) == {"d0": 0}
+    device.close()
 
 
 # CUDA.

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import TensorType, f32
 from effort import SLOW
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.context import parse_module
-from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
+from fuel_dialect.errors import DeviceTimeout, DeviceUnavailable, LoweringError, OutOfMemory
 from fuel_dialect.ops.control import RunOp
 from fuel_lowering.runs.launches import Buffer, DeviceKernel, DeviceRun, Launch, Parameter
 from fuel_runtime.devices.buffer_device import BufferDevice
@@ -29,9 +29,12 @@ from fuel_runtime.devices.interface import BoundLaunch
 from fuel_runtime.devices.vulkan import driver as vulkan
 from fuel_runtime.devices.vulkan import facts as vulkan_facts
 from fuel_runtime.devices.vulkan.driver import Memory, VulkanDriver, open_vulkan
+from fuel_runtime.devices.watchdog import Watchdog
 
 DEVICE = DeviceAttr.of("vulkan:0")
 MEBIBYTE = 1 << 20
+
+WAYS = ("shared", "staged", "shared bounded", "staged bounded")
 
 pytestmark = pytest.mark.needs_vulkan
 
@@ -42,10 +45,17 @@ def opened(staged: bool | None = None, **facts: Any) -> VulkanDriver:
     return VulkanDriver(DEVICE, vulkan._opened(0), known, staged)
 
 
-@pytest.fixture(params=[False, True], ids=["shared", "staged"])
+@pytest.fixture(params=WAYS, ids=WAYS)
 def driver(request: pytest.FixtureRequest) -> Iterator[VulkanDriver]:
-    """Memory that the host sees, and memory of the device's own, as a discrete GPU has it."""
-    made = opened(staged=request.param)
+    """
+    Memory that the host sees, and memory of the device's own, as a discrete GPU has it; runs that
+    are waited for as they begin, and those whose steps are submitted one by one.
+    """
+    memory, _, bounded = request.param.partition(" ")
+    made = opened(staged=memory == "staged")
+    if bounded:
+        made.watchdog = Watchdog("vulkan:0")
+        made.watchdog.bound(60)
     yield made
     made.close()
     assert made.free_bytes() == made.total_bytes()
@@ -405,7 +415,10 @@ def unused(run: Any, entry: str) -> DeviceRun:
 
 
 def test_two_threads_at_once(driver: VulkanDriver) -> None:
+    within = driver.watchdog.within
     device = BufferDevice(DeviceAttr.of("vulkan:0"), driver, {"kompute": unused})
+    if within is not None:
+        device.answer_within(within)
     add = device.load([add_run(1000)], {})["add"]
     failures: list[str] = []
 
@@ -425,6 +438,7 @@ def test_two_threads_at_once(driver: VulkanDriver) -> None:
     device.close()
 
 
+@pytest.mark.parametrize("driver", WAYS[:2], indirect=True)
 def test_kompute_holds_the_gil(driver: VulkanDriver) -> None:
     """If this fails, Kompute has been mended: runs on Vulkan may overlap with the host's now."""
     memory = ints(driver, 0)
@@ -495,6 +509,11 @@ def test_the_end_in_any_order(staged: bool) -> None:
     script = "import os, sys, test_vulkan\n" + "".join(
         FORK.format(program=program) for program in programs
     )
+    in_a_process(script)
+
+
+def in_a_process(script: str) -> None:
+    """Runs a script that may import this file, to its end."""
     here = Path(__file__).resolve().parent
     path = os.pathsep.join(filter(None, (str(here.parent), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
@@ -505,6 +524,7 @@ def test_the_end_in_any_order(staged: bool) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=100,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -553,6 +573,74 @@ def test_a_forked_child_is_told_that_the_device_stayed_behind() -> None:
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+LONG = "int s = a[i]; for (int k = 0; k < 60000; k++) s = s * 3 + k % 7; a[i] = s;"
+"""Takes a second on a CPU in some hundred workgroups."""
+
+
+def long_launch(driver: VulkanDriver, memory: Memory) -> BoundLaunch:
+    return replace(launch(driver, shader(LONG, "w"), memory), grid=(600, 1, 1))
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_device_that_is_late_is_left_alone_and_used_again(staged: bool) -> None:
+    driver = opened(staged)
+    device = BufferDevice(DEVICE, driver, {"kompute": unused})
+    count = 64 * 600
+    memory = ints(driver, 1, count=count)
+    recording = driver.record([long_launch(driver, memory)])
+    driver.replay(recording)
+    want = of(driver, memory)
+    driver.write(memory, np.ones(count, np.int32).view(np.uint8))
+    device.answer_within(0.02)
+    other = device.put(np.arange(4))
+    device.synchronise()
+    driver.replay(recording)  # the one of before there was a bound
+    mark = device.mark()
+    assert not mark.is_done()
+    uses = (lambda: device.get(other), lambda: device.put(np.arange(4)), device.synchronise)
+    for use in uses:
+        with pytest.raises(DeviceTimeout, match="vulkan:0 does not answer"):
+            use()
+    mark.wait()
+    np.testing.assert_array_equal(device.get(other), np.arange(4))
+    assert of(driver, memory) == want
+    device.close()
+
+
+def test_the_host_goes_on_while_a_bounded_device_works() -> None:
+    driver = opened()
+    device = BufferDevice(DEVICE, driver, {"kompute": unused})
+    device.answer_within(60)
+    memory = ints(driver, 1, count=64 * 600)
+    driver.replay(driver.record([long_launch(driver, memory)]))
+    mark, ran = device.mark(), threading.Event()
+    waiter = threading.Thread(target=lambda: (device.wait(mark), ran.set()))
+    waiter.start()
+    assert not ran.is_set()
+    waiter.join()
+    assert ran.is_set()
+    device.close()
+
+
+LATE = """
+import numpy as np
+from test_vulkan import BufferDevice, DEVICE, ints, long_launch, opened, unused
+from fuel_runtime.devices.vulkan.driver import open_vulkan
+driver = open_vulkan(DEVICE)
+device = BufferDevice(DEVICE, driver, {"kompute": unused})
+device.answer_within(0.02)
+memory = ints(driver, 1, count=64 * 600)
+recording = driver.record([long_launch(driver, memory)])
+driver.synchronise()
+driver.replay(recording)
+"""
+
+
+@pytest.mark.parametrize("end", ["", "device.close()", "del device, driver, memory, recording"])
+def test_a_process_ends_while_the_device_is_late(end: str) -> None:
+    in_a_process(LATE + end)
 
 
 def test_runs_are_fitted_to_the_kind_of_device() -> None:

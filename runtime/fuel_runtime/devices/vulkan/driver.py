@@ -3,8 +3,11 @@
 Vulkan devices, through Kompute.
 
 A run is one recorded sequence. Kompute waits for what it submits and holds the GIL while it waits,
-so every call is done when it returns. Advertised limits are checked here: a driver may overstep
-them without a word, and another one crash.
+so every call is done when it returns. Where there is a bound on waiting, the steps of a run are
+submitted one by one instead (`flight`), which takes longer and leaves the host free.
+
+Advertised limits are checked here: a driver may overstep them without a word, and another one
+crash.
 """
 
 from __future__ import annotations
@@ -15,16 +18,18 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from fuel_dialect.errors import DeviceUnavailable, LoweringError, OutOfMemory
+from fuel_dialect.errors import DeviceTimeout, DeviceUnavailable, LoweringError, OutOfMemory
 from fuel_lowering.kompute.compile import CHECKER, COMPILER, compile_all, compile_kernel, find
 from fuel_lowering.kompute.lower import lower_run
 from fuel_lowering.kompute.spirv import facts_of
 from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
+from fuel_runtime.devices.marks import PASSED, Mark
 from fuel_runtime.devices.vulkan.facts import VulkanFacts, list_devices
+from fuel_runtime.devices.vulkan.flight import ON_THEIR_WAY, Flights
 
 if TYPE_CHECKING:
     from fuel_dialect.attributes import DeviceAttr
@@ -68,6 +73,7 @@ def open_vulkan(device: DeviceAttr) -> VulkanDriver:
         raise DeviceUnavailable(f"Kompute does not open {device}: {error}") from error
 
 
+_DRIVERS: WeakSet[VulkanDriver] = WeakSet()
 _MANAGED: dict[int, Kompute] = {}
 """One logical device for each device, for the life of the process."""
 
@@ -83,8 +89,18 @@ def _opened(index: int) -> Kompute:
 @atexit.register
 def _close_all() -> None:
     """Destroy what Vulkan knows in its order; Python objects that are left are empty shells."""
+    for driver in list(_DRIVERS):
+        try:
+            driver.synchronise()
+        except DeviceTimeout:
+            driver.abandon()
+    left = [flights.kompute for flights in ON_THEIR_WAY]
+    for flights in ON_THEIR_WAY:
+        flights.kompute.leave(flights.things)
     while _MANAGED:
-        _MANAGED.popitem()[1].close()
+        kompute = _MANAGED.popitem()[1]
+        if kompute not in left:
+            kompute.close()
 
 
 class Memory:
@@ -118,10 +134,15 @@ class LoadedKernel:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A sequence, None if there is nothing to do; and what has to live as long as it."""
+    """
+    Represents steps to be done again and again.
+
+    `sequence` is None if there is nothing to do, or the steps are submitted one by one.
+    """
 
     sequence: Any
     algorithms: tuple[Any, ...]
+    steps: tuple[Any, ...] = ()
 
 
 class VulkanDriver(Driver):
@@ -142,6 +163,8 @@ class VulkanDriver(Driver):
         self._live: WeakValueDictionary[int, Memory] = WeakValueDictionary()
         self._recordings: WeakValueDictionary[int, Recording] = WeakValueDictionary()
         self._algorithms: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+        self._made_flights: Flights | None = None
+        _DRIVERS.add(self)
         self._most = min(facts.storage_range, LARGEST_TENSOR)
         self.limits = Limits(self._most, facts.storage_buffers, facts.on_host_cores)
 
@@ -174,6 +197,7 @@ class VulkanDriver(Driver):
 
     def free(self, handle: Memory) -> None:
         """Give memory back."""
+        self._settle()
         del self._live[handle.number]
         handle.bytes = handle.bytes[:0].copy()
         for thing in (handle.upload, handle.download, handle.tensor):
@@ -182,6 +206,7 @@ class VulkanDriver(Driver):
 
     def write(self, handle: Memory, host: Array, offset: int = 0) -> None:
         """Copy from the host; what is around the bytes written stays."""
+        self._settle()
         if host.size < handle.bytes.size:
             self._download(handle)
         handle.bytes[offset : offset + host.size] = host
@@ -197,6 +222,9 @@ class VulkanDriver(Driver):
         if self.staged and source.bytes.size == destination.bytes.size == bytes:
             step = self._kompute.copy(source.tensor, destination.tensor)
             destination.is_written = True
+            if self.is_bounded:
+                self._submit([step], (source, destination))
+                return
             sequence = self._kompute.sequence([step])
             self._kompute.evaluate(sequence)
             self._kompute.destroy(sequence)
@@ -209,7 +237,12 @@ class VulkanDriver(Driver):
         self.write(handle, np.zeros(bytes, np.uint8))
 
     def _download(self, handle: Memory) -> None:
+        self._settle()
         if not self.staged or not handle.is_written:
+            return
+        if self.is_bounded:
+            self._submit([self._kompute.download(handle.tensor)], handle)
+            self._settle()
             return
         if handle.download is None:
             handle.download = self._kompute.sequence([self._kompute.download(handle.tensor)])
@@ -217,6 +250,9 @@ class VulkanDriver(Driver):
 
     def _upload(self, handle: Memory) -> None:
         if not self.staged:
+            return
+        if self.is_bounded:
+            self._submit([self._kompute.upload(handle.tensor)], handle)
             return
         if handle.upload is None:
             handle.upload = self._kompute.sequence([self._kompute.upload(handle.tensor)])
@@ -251,8 +287,10 @@ class VulkanDriver(Driver):
         for launch in wanted:
             self._check(launch)
         bound = [self._algorithm(launch) for launch in wanted]
-        sequence = self._kompute.sequence(self._steps(wanted, bound)) if wanted else None
-        recording = Recording(sequence, tuple(bound))
+        steps = tuple(self._steps(wanted, bound))
+        is_recorded = bool(steps) and not self.is_bounded
+        sequence = self._kompute.sequence(steps) if is_recorded else None
+        recording = Recording(sequence, tuple(bound), steps)
         self._recordings[id(recording)] = recording
         return recording
 
@@ -298,8 +336,10 @@ class VulkanDriver(Driver):
             )
 
     def replay(self, recording: Recording) -> None:
-        """Do what was recorded, and wait for it."""
-        if recording.sequence is not None:
+        """Does what was recorded, and waits for it unless waiting is bounded."""
+        if self.is_bounded and recording.steps:
+            self._submit(recording.steps, recording)
+        elif recording.sequence is not None:
             self._kompute.evaluate(recording.sequence)
 
     def discard(self, recording: Recording) -> None:
@@ -308,7 +348,39 @@ class VulkanDriver(Driver):
             self._kompute.destroy(recording.sequence)
 
     def synchronise(self) -> None:
-        """Nothing is ever left to be done."""
+        """Waits for what is on its way. Raises `DeviceTimeout`."""
+        self._settle()
+
+    # Work that nobody waits for yet, where there is a bound on waiting.
+
+    @property
+    def is_bounded(self) -> bool:
+        """True if nobody may wait for the device for ever."""
+        return self.watchdog.within is not None
+
+    @property
+    def _flights(self) -> Flights:
+        if self._made_flights is None:
+            self._made_flights = Flights(self._kompute)
+        return self._made_flights
+
+    def _submit(self, steps: Sequence[Any], kept: Any) -> None:
+        """Has the device do steps, behind what is on its way. Raises `DeviceTimeout`."""
+        self._settle()
+        self._flights.submit(steps, kept)
+
+    def _settle(self) -> None:
+        """Waits for what is on its way. Raises `DeviceTimeout`."""
+        flights = self._made_flights
+        if flights is None or flights.mark is None:
+            return
+        self.watchdog.wait(flights.mark)
+        flights.land()
+
+    def mark(self) -> Mark:
+        """Returns the end of what is on its way; a moment that has passed if there is nothing."""
+        flights = self._made_flights
+        return (flights and flights.mark) or PASSED
 
     # Facts.
 
@@ -322,6 +394,10 @@ class VulkanDriver(Driver):
 
     def close(self) -> None:
         """Give up recordings, then memory; the logical device stays until the process ends."""
+        self._settle()
+        if self._made_flights is not None:
+            self._made_flights.close()
+            self._made_flights = None
         for recording in list(self._recordings.values()):
             self.discard(recording)
         for memory in list(self._live.values()):
@@ -329,11 +405,22 @@ class VulkanDriver(Driver):
 
     def after_fork(self) -> bool:
         """In a forked child: the device and all it holds stay the parent's."""
+        self._leave()
+        _MANAGED.clear()
+        _DRIVERS.clear()
+        ON_THEIR_WAY.clear()
+        return False
+
+    def abandon(self) -> None:
+        """Gives up nothing of a device that does not answer, now or when the process ends."""
+        self._leave()
+
+    def _leave(self) -> None:
+        """Keeps all that belongs to the device from being destroyed."""
         held = [t for m in self._live.values() for t in (m.tensor, m.upload, m.download)]
         held += [t for r in self._recordings.values() for t in (r.sequence, *r.algorithms)]
-        self._kompute.leave(held)
-        _MANAGED.clear()
-        return False
+        flights = self._made_flights
+        self._kompute.leave([*held, *([] if flights is None else flights.things)])
 
 
 def _refusals(kernel: DeviceKernel, spirv: bytes, facts: VulkanFacts) -> Iterator[str]:

@@ -9,7 +9,8 @@ Written for kp 0.9.0. Its faults that matter here:
   compute; `barrier` makes up for it.
 - Push constants given to `Manager.algorithm` are read as floats; what a dispatch is given counts,
   and there integers stay integers.
-- No call releases the GIL, `eval_async` of a recorded sequence included.
+- No call releases the GIL. `eval_async` of a recorded sequence waits for it; of one step it does
+  not, and forgets what was recorded.
 - Allocations that fail are not noticed, so whoever allocates has to count.
 """
 
@@ -88,6 +89,15 @@ class Kompute:
     def evaluate(self, sequence: Any) -> None:
         """Do what was recorded, and wait for it."""
         sequence.eval()
+
+    def submit(self, sequence: Any, step: Any) -> None:
+        """Has the device do one step, for which nobody waits; `take_in` has to follow."""
+        sequence.eval_async(step)
+
+    def take_in(self, sequence: Any) -> None:
+        """Ends the step that was submitted, which is done; nothing if there was none."""
+        if sequence.is_running():
+            sequence.eval_await()
 
     def destroy(self, thing: Any) -> None:
         """Give up memory, an algorithm or a sequence."""
