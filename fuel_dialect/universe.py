@@ -44,6 +44,7 @@ PASSES = {
     "fuel-insert-contiguous": ("fuel_passes.finishing.insert_contiguous", "InsertContiguousPass"),
     "fuel-order": ("fuel_passes.finishing.order", "OrderPass"),
     "fuel-form-runs": ("fuel_passes.finishing.form_runs", "FormRunsPass"),
+    "fuel-cut-runs": ("fuel_passes.finishing.cut_runs", "CutRunsPass"),
     "fuel-order-runs": ("fuel_passes.finishing.order_runs", "OrderRunsPass"),
     "fuel-reuse-buffers": ("fuel_passes.finishing.reuse_buffers", "ReuseBuffersPass"),
     "fuel-legalize-kernels": ("fuel_passes.legalize.legalize_kernels", "LegalizeKernelsPass"),

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+import fuel_dialect as fuel
 from fake_devices import REGISTRY
-from fuel_dialect.context import parse_module
+from fuel_dialect.context import make_context, parse_module
 from fuel_dialect.targets.description import Concurrency
 from fuel_dialect.targets.machine import Topology, assumed
+from fuel_passes.finishing.cut_runs import CutRunsPass
 from fuel_passes.finishing.overlap import Prices, Scene
+from fuel_passes.pipeline import OptimizePass
 from fuel_passes.walk import functions
 from fuel_runtime.devices.emulated.clock import Clocks
 from fuel_runtime.devices.opening import open_devices
@@ -118,3 +121,29 @@ def overlapping(draw: st.DrawFn) -> str:
     results = [on(name, "h") for name in runs if name not in read]
     ops = [*after["x"], *(text for name in runs for text in (runs[name], *after[name]))]
     return program(*ops, results=results)
+
+
+@st.composite
+def pinned(draw: st.DrawFn) -> ModuleOp:
+    """A program whose ops are pinned to three devices, in runs as long as they can be."""
+    graph = fuel.Graph()
+    values = [graph.input((4,), name="x")]
+    unread: dict[int, fuel.Tensor] = {}
+    for _ in range(draw(st.integers(2, 12))):
+        device = draw(st.sampled_from(list(BY_LETTER.values()))).device.label
+        left, right = (draw(st.sampled_from(values[-6:])) for _ in range(2))
+        with fuel.device(device):
+            value = left + right
+            for _ in range(draw(st.integers(0, 3))):
+                value = value.softmax()
+        unread.pop(id(left), None)
+        unread.pop(id(right), None)
+        values.append(value)
+        unread[id(value)] = value
+    module = graph.build(*unread.values())
+    stamp(module, CARDS)
+    for inner in OptimizePass().passes():
+        if isinstance(inner, CutRunsPass):
+            return module
+        inner.apply(make_context(), module)
+    raise AssertionError("fuel-optimize cuts no runs")

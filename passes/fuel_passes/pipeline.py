@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from fuel_dialect.progress import steps
+from fuel_passes.finishing.cut_runs import CutRunsPass
 from fuel_passes.finishing.form_runs import FormRunsPass, Granularity
 from fuel_passes.finishing.insert_contiguous import InsertContiguousPass
 from fuel_passes.finishing.insert_copies import InsertCopiesPass
@@ -116,7 +117,8 @@ class OptimizePass(ModulePass):
             InsertContiguousPass(topology=topology),
             OrderPass(),
             FormRunsPass(granularity=self.granularity, topology=topology),
-            OrderRunsPass(topology=topology),
+            CutRunsPass(topology),
+            OrderRunsPass(topology),
             ReuseBuffersPass(),
         )
 

@@ -39,22 +39,31 @@ _Entry = tuple[int, int, int]
 the longest path from it; its place."""
 
 
-def list_order(items: Sequence[Operation], before: Before, scene: Scene) -> list[Operation]:
+def list_orders(
+    items: Sequence[Operation], before: Before, scene: Scene
+) -> tuple[list[Operation], list[Operation]]:
     """
-    Returns the items in the order in which a greedy host would ask for them.
+    Returns the items in the orders in which two greedy hosts would ask for them.
 
     Of the items that are ready it takes the one that it has to wait for least, launches first, and
     then the one with the longest path behind it. A launch that a read of the same device would have
     to wait for comes after that read, unless it has the longer path; what crosses from a device
     that is busy for longer comes after the launches that the other has time for. Ties go by the
     order given.
+
+    The first host launches all that is ready. The second asks a device for nothing more while it
+    can take a value from there that would wait for that: so others go on with the value.
     """
     after: dict[Operation, list[Operation]] = {op: [] for op in items}
     for op in items:
         for earlier in before[op]:
             after[earlier].append(op)
     path = _longest_paths(items, after, scene.alone_ns(items))
-    return _Schedule(items, before, after, path, scene).run()
+    first, second = (
+        _Schedule(items, before, after, path, scene, is_patient).run()
+        for is_patient in (False, True)
+    )
+    return first, second
 
 
 def _longest_paths(
@@ -69,6 +78,10 @@ def _longest_paths(
     return path
 
 
+LAST = 1 << 62
+"""A time later than all others."""
+
+
 class _Schedule:
     """Takes items one after the other, and simulates them as it does."""
 
@@ -79,7 +92,9 @@ class _Schedule:
         after: Mapping[Operation, Sequence[Operation]],
         path: Mapping[Operation, int],
         scene: Scene,
+        is_patient: bool,
     ):
+        self._is_patient = is_patient
         self._items = items
         self._after = after
         self._path = path
@@ -126,7 +141,19 @@ class _Schedule:
             op = self._items[place]
             assert isinstance(op, TransferOp)
             wait = self._simulation.read_start(op.input) - self._simulation.clocks.now
+        if self._is_patient and lane.way == "launch" and self._is_wanted(lane.device):
+            wait = LAST
         return wait, not self._is_early(lane, path), path, place
+
+    def _is_wanted(self, device: str) -> bool:
+        """Returns True if a value can be taken from a device behind what it is asked for."""
+        clocks = self._simulation.clocks
+        for lane, heap in self._lanes.items():
+            if heap and lane.way == "cross" and lane.source == device:
+                return True
+            if heap and lane.way == "read" and lane.device == device:
+                return clocks.concurrency(device) != "events"
+        return False
 
     def _is_early(self, lane: _Lane, path: int) -> bool:
         """Returns True if a device is to be asked at once, before the host is at something."""

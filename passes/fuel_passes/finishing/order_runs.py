@@ -18,7 +18,7 @@ from fuel_dialect.attributes import TargetAttr
 from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import Leaf, Transfer
-from fuel_passes.finishing.list_order import Before, list_order
+from fuel_passes.finishing.list_order import Before, list_orders
 from fuel_passes.finishing.order import (
     depth_first,
     direct_dependencies,
@@ -49,10 +49,10 @@ class OrderRunsPass(ModulePass):
 
     The host asks for one item after the other. It does not wait for what it launches on a device
     that works beside it (`concurrency` of its target), but for what it reads from there. So each
-    block is simulated, with the prices of the planner, in three orders: the heaviest work
+    block is simulated, with the prices of the planner, in some orders: the heaviest work
     downstream first by number of kernels, with devices alternating; list scheduling on the
-    simulated clocks; and the order that it has. The one that ends first is taken, of equal ones the
-    first. A block on one device keeps its order. Values cannot change.
+    simulated clocks, of which there are two; and the order that it has. The one that ends first
+    is taken, of equal ones the first. A block on one device keeps its order. Values cannot change.
 
     Another order than the first must not cost too much memory: the peak of a device may grow up to
     an eighth of its memory (64 MiB where that is unknown), and further, up to all of it, only by
@@ -69,7 +69,7 @@ class OrderRunsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         topology = resolve(op, self.topology)
         for function in functions(op):
-            prices = _prices(function, topology)
+            prices = prices_of(function, topology)
             for block in reversed(list(function_blocks(function))):
                 order_runs(block, function, prices)
 
@@ -121,12 +121,13 @@ def overlap_of(function: FuncOp, topology: Topology) -> Overlap | None:
     items, before = items_of(block)
     if len(devices_of(items)) <= 1:
         return None
-    scene = Scene(block, function, _prices(function, topology))
+    scene = Scene(block, function, prices_of(function, topology))
     counted, *_ = candidate_orders(scene, items, before)
     return Overlap(scene.makespan_ns(items), scene.makespan_ns(counted), scene.serial_ns(items))
 
 
-def _prices(function: FuncOp, topology: Topology) -> Prices:
+def prices_of(function: FuncOp, topology: Topology) -> Prices:
+    """Returns the prices of the machine that a function is simulated on."""
     targets = [run.target for run in function.walk() if isinstance(run, RunOp)]
     return Prices(machine_of(topology, targets))
 
@@ -139,26 +140,31 @@ def choose(scene: Scene, function: FuncOp, items: Order, before: Before) -> Orde
     better = sorted(each for each in found if each[0] < plain_ns)
     if not better:
         return counted
-    peaks = _peaks(scene.block, function, counted)
+    peaks = peaks_of(scene.block, function, counted)
     for ns, number in better:
-        more = _peaks(scene.block, function, others[number])
-        if is_worth(plain_ns, ns, peaks, more, _capacities(scene.prices)):
+        more = peaks_of(scene.block, function, others[number])
+        if is_worth(plain_ns, ns, peaks, more, capacities_of(scene.prices)):
             return others[number]
     return counted
 
 
-def candidate_orders(scene: Scene, items: Order, before: Before) -> tuple[Order, Order, Order]:
+def candidate_orders(scene: Scene, items: Order, before: Before) -> tuple[Order, ...]:
     """
-    Returns the order by counts, the one by simulated clocks, and the one that there is.
+    Returns the order by counts, those by simulated clocks, and the one that there is.
 
-    The first two do not depend on the last, so that nothing changes when the pass is repeated.
+    The others do not depend on the last, so that nothing changes when the pass is repeated.
     """
+    plain = canonical_order(scene, items, before)
+    if len({device_of(op) for op in items} - {None}) <= 1:
+        return items, *list_orders(plain, before, scene), items
+    return alternating(plain, before), *list_orders(plain, before, scene), items
+
+
+def canonical_order(scene: Scene, items: Order, before: Before) -> list[Operation]:
+    """Returns a valid order of items that does not depend on the one that they have."""
     known = set(items)
     canonical = [op for op in depth_first(scene.block) if op in known]
-    plain = topological(canonical, before, priority=lambda _: 0)
-    if len({device_of(op) for op in items} - {None}) <= 1:
-        return items, list_order(plain, before, scene), items
-    return alternating(plain, before), list_order(plain, before, scene), items
+    return topological(canonical, before, priority=lambda _: 0)
 
 
 Peaks = Mapping[str, int]
@@ -181,12 +187,14 @@ def is_worth(
     return True
 
 
-def _peaks(block: Block, function: FuncOp, order: Order) -> dict[str, int]:
+def peaks_of(block: Block, function: FuncOp, order: Order) -> dict[str, int]:
+    """Puts a block in an order, and returns the bytes that a call then takes by device."""
     arrange(block, order)
     return {each.device: each.peak for each in plan_memory(function).plan.devices}
 
 
-def _capacities(prices: Prices) -> dict[str, int | None]:
+def capacities_of(prices: Prices) -> dict[str, int | None]:
+    """Returns the memory of each device, None where nobody knows it."""
     return {device.name: device.memory_bytes for device in prices.topology.devices}
 
 

@@ -50,6 +50,10 @@ class Prices:
             known = self._runs[run] = op_ns(run, target_description(self.topology, run.target))
         return known
 
+    def launch_ns(self, run: RunOp) -> int:
+        """Returns the fixed cost of a launch on the target of a run."""
+        return target_description(self.topology, run.target).launch_ns
+
     def transfer_ns(self, value: SSAValue, source: DeviceAttr, target: DeviceAttr) -> int:
         """Returns what a value takes from device to device."""
         bytes = size_of(tensor_type(value))
