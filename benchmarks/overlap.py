@@ -34,9 +34,9 @@ from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.targets.description import Concurrency
 from fuel_dialect.targets.presets import PRESETS
 from fuel_passes.finishing.cut_runs import CutRunsPass, cut, cut_block, runs_of
+from fuel_passes.finishing.order import arrange
 from fuel_passes.finishing.order_runs import (
     OrderRunsPass,
-    arrange,
     candidate_orders,
     items_of,
     order_runs,

@@ -38,13 +38,11 @@ from fuel_dialect.traits import Leaf
 from fuel_explain import explain
 from fuel_explain.text import to_text
 from fuel_passes.finishing.form_runs import FormRunsPass, Granularity
-from fuel_passes.finishing.order import OrderPass
+from fuel_passes.finishing.memory_rule import UNKNOWN_ROOM, is_worth
+from fuel_passes.finishing.order import OrderPass, arrange
 from fuel_passes.finishing.order_runs import (
-    UNKNOWN_ROOM,
     OrderRunsPass,
-    arrange,
     candidate_orders,
-    is_worth,
     items_of,
     overlap_of,
 )

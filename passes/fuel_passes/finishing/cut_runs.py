@@ -17,13 +17,12 @@ from fuel_dialect.ops.control import KernelOp, RunOp
 from fuel_dialect.ops.memory import TransferOp
 from fuel_dialect.traits import Leaf
 from fuel_passes.finishing.list_order import list_orders
-from fuel_passes.finishing.order import reused_values
+from fuel_passes.finishing.memory_rule import Peaks, is_worth, peaks_of
+from fuel_passes.finishing.order import arrange, reused_values
 from fuel_passes.finishing.order_runs import (
     canonical_order,
     capacities_of,
-    is_worth,
     items_of,
-    peaks_of,
     prices_of,
 )
 from fuel_passes.finishing.overlap import Prices, Scene, devices_of
@@ -116,14 +115,15 @@ def runs_of(block: Block) -> Iterator[RunOp]:
     return (op for op in block.ops if isinstance(op, RunOp))
 
 
-def _simulated(function: FuncOp, number: int, prices: Prices) -> tuple[int, dict[str, int]]:
+def _simulated(function: FuncOp, number: int, prices: Prices) -> tuple[int, Peaks]:
     """Returns the time of a block in the best order of list scheduling, and peaks of memory."""
     block = _block(function, number)
     scene = Scene(block, function, prices)
     items, before = items_of(block)
     orders = list_orders(canonical_order(scene, items, before), before, scene)
     order = min(orders, key=scene.makespan_ns)
-    return scene.makespan_ns(order), peaks_of(block, function, order)
+    arrange(block, order)
+    return scene.makespan_ns(order), peaks_of(function, capacities_of(prices))
 
 
 def pieces_of(run: RunOp) -> list[list[KernelOp]]:

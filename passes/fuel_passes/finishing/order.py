@@ -14,10 +14,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from fuel_dialect.ops.control import KernelOp
-from fuel_dialect.traits import MayReuse
+from fuel_dialect.traits import Leaf, MayReuse
 from fuel_passes.walk import plan_blocks
 
 Node = TypeVar("Node", bound=Hashable)
+
+Order = Sequence[Operation]
 
 
 @dataclass(frozen=True)
@@ -151,3 +153,11 @@ def reorder(block: Block, order: Sequence[Operation]) -> None:
     for op in order:
         op.detach()
     block.add_ops(order)
+
+
+def arrange(block: Block, order: Order) -> None:
+    """Puts the items of a block in an order, between its leaves and its end."""
+    items = set(order)
+    rest = [op for op in block.ops if op not in items]
+    leaves = [op for op in rest if op.has_trait(Leaf)]
+    reorder(block, [*leaves, *order, *(op for op in rest if not op.has_trait(Leaf))])

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -19,27 +20,20 @@ from fuel_dialect.ops.control import BranchOp, KernelOp, RunOp
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.traits import Leaf, Transfer
 from fuel_passes.finishing.list_order import Before, list_orders
+from fuel_passes.finishing.memory_rule import Capacities, is_worth, peaks_of
 from fuel_passes.finishing.order import (
+    Order,
+    arrange,
     depth_first,
     direct_dependencies,
-    reorder,
     reused_values,
     topological,
 )
 from fuel_passes.finishing.overlap import Prices, Scene, devices_of, machine_of
 from fuel_passes.finishing.overlap_record import Overlap
 from fuel_passes.finishing.reuse_buffers import handed_on, readers_of
-from fuel_passes.memory.plan import plan_memory
 from fuel_passes.planning.topology import resolve
 from fuel_passes.walk import function_blocks, functions
-
-Order = Sequence[Operation]
-
-ROOM = 8
-"""A peak of memory may grow freely as long as it is no more than one in so many of all bytes."""
-
-UNKNOWN_ROOM = 64 << 20
-"""The bytes up to which it may where nobody knows how many there are."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +71,14 @@ class OrderRunsPass(ModulePass):
 def order_runs(block: Block, function: FuncOp, prices: Prices) -> None:
     """Orders the items of one block."""
     items, before = items_of(block)
-    if len(devices_of(items)) > 1:
+    if len(devices_of(items)) > 1 and not _is_forced(items, before):
         chosen = choose(Scene(block, function, prices), function, items, before)
         arrange(block, chosen)
+
+
+def _is_forced(items: Order, before: Before) -> bool:
+    """Returns True if items can come in one order only: each depends on the one before."""
+    return all(first in before[second] for first, second in pairwise(items))
 
 
 def items_of(block: Block) -> tuple[list[Operation], Before]:
@@ -107,14 +106,6 @@ def _keep_readers(
                 before[second].append(first)
 
 
-def arrange(block: Block, order: Order) -> None:
-    """Puts the items of a block in an order, between its leaves and its end."""
-    items = set(order)
-    rest = [op for op in block.ops if op not in items]
-    leaves = [op for op in rest if op.has_trait(Leaf)]
-    reorder(block, [*leaves, *order, *(op for op in rest if not op.has_trait(Leaf))])
-
-
 def overlap_of(function: FuncOp, topology: Topology) -> Overlap | None:
     """Returns the simulated time of a call as it is ordered; None for a call on one device."""
     block = function.body.block
@@ -140,10 +131,12 @@ def choose(scene: Scene, function: FuncOp, items: Order, before: Before) -> Orde
     better = sorted(each for each in found if each[0] < plain_ns)
     if not better:
         return counted
-    peaks = peaks_of(scene.block, function, counted)
+    capacities = capacities_of(scene.prices)
+    arrange(scene.block, counted)
+    peaks = peaks_of(function, capacities)
     for ns, number in better:
-        more = peaks_of(scene.block, function, others[number])
-        if is_worth(plain_ns, ns, peaks, more, capacities_of(scene.prices)):
+        arrange(scene.block, others[number])
+        if is_worth(plain_ns, ns, peaks, peaks_of(function, capacities), capacities):
             return others[number]
     return counted
 
@@ -167,33 +160,7 @@ def canonical_order(scene: Scene, items: Order, before: Before) -> list[Operatio
     return topological(canonical, before, priority=lambda _: 0)
 
 
-Peaks = Mapping[str, int]
-"""The bytes of a call by device."""
-
-
-def is_worth(
-    ns: int, less_ns: int, peaks: Peaks, more: Peaks, capacities: Mapping[str, int | None]
-) -> bool:
-    """Returns True if an order that takes less time may have the peaks that it has."""
-    for device, peak in more.items():
-        old, all = peaks.get(device, 0), capacities.get(device)
-        if peak <= old:
-            continue
-        if all is not None and peak > all:
-            return False
-        free = UNKNOWN_ROOM if all is None else all // ROOM
-        if peak > free and peak * less_ns > old * ns:
-            return False
-    return True
-
-
-def peaks_of(block: Block, function: FuncOp, order: Order) -> dict[str, int]:
-    """Puts a block in an order, and returns the bytes that a call then takes by device."""
-    arrange(block, order)
-    return {each.device: each.peak for each in plan_memory(function).plan.devices}
-
-
-def capacities_of(prices: Prices) -> dict[str, int | None]:
+def capacities_of(prices: Prices) -> Capacities:
     """Returns the memory of each device, None where nobody knows it."""
     return {device.name: device.memory_bytes for device in prices.topology.devices}
 

@@ -41,6 +41,7 @@ class Prices:
         self.topology = topology
         self._concurrency_of = concurrency or self._described
         self._runs: dict[RunOp, int] = {}
+        self._checks: dict[RunOp, bool] = {}
         self._concurrency: dict[str, Concurrency] = {}
 
     def run_ns(self, run: RunOp) -> int:
@@ -48,6 +49,13 @@ class Prices:
         known = self._runs.get(run)
         if known is None:
             known = self._runs[run] = op_ns(run, target_description(self.topology, run.target))
+        return known
+
+    def checks_indices(self, run: RunOp) -> bool:
+        """Returns True if the host waits for a run, which says whether its indices are in range."""
+        known = self._checks.get(run)
+        if known is None:
+            known = self._checks[run] = any(checks_indices(op) for op in run.walk())
         return known
 
     def launch_ns(self, run: RunOp) -> int:
@@ -154,7 +162,7 @@ class Simulation:
             end = clocks.compute(ns)
         else:
             end = clocks.launch(device.label, ns)
-            if any(checks_indices(op) for op in run.walk()):
+            if self.prices.checks_indices(run):
                 clocks.wait(end)
         for output in run.outputs:
             self.lives(output, device, end)
