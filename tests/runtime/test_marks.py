@@ -9,11 +9,13 @@ from typing import cast
 import numpy as np
 import pytest
 
-from fake_cards import fake_cards
+from fake_cards import FakeCard, fake_cards
 from fake_cupy import FakeCupy, FakeError
 from fuel_dialect.errors import DeviceFailure
+from fuel_runtime import Session
 from fuel_runtime.devices.buffer_device import BufferDevice
-from fuel_runtime.devices.marks import PASSED, Mark, TimedMark
+from fuel_runtime.devices.marks import MOST_MARKS, PASSED, Mark, Progress, TimedMark
+from live_programs import X
 
 
 class Late(Mark):
@@ -72,6 +74,44 @@ def test_a_look_at_an_event_tells_of_a_failure() -> None:
     device.close()
 
 
+def test_a_read_waits_for_what_made_its_value_and_not_for_what_came_after() -> None:
+    cupy = FakeCupy()
+    devices = fake_cards(cupy, 0)
+    device = cast(BufferDevice, devices.present[1])
+    program = "func.func @main(%x: T) -> T {\n  %0 = fuel.sin %x : T\n  func.return %0 : T\n}\n"
+    program = program.replace(" T", " tensor<256xf32>")
+    session = Session(devices, telemetry=False, device="cuda:0")
+    exe = session.compile(program, results="cuda:0")
+    stream = cast(FakeCard, device.driver).stream
+    values = [exe(X + number)[0] for number in range(3)]
+    for number, value in enumerate(values):
+        np.testing.assert_allclose(np.asarray(value), np.sin(X + number), rtol=1e-5, atol=1e-6)
+        assert bool(stream.waiting) == (number < 2)
+    device.close()
+
+
+def test_values_older_than_the_marks_are_waited_for_with_the_oldest() -> None:
+    made: list[int] = []
+
+    def mark() -> Mark:
+        made.append(len(made))
+        return Late(len(made))
+
+    progress = Progress(mark)
+    numbers = [progress.begin_run() for _ in range(MOST_MARKS + 4)]
+    assert len(made) == len(numbers) - 1
+    oldest = progress.after(numbers[0])
+    assert cast(Late, oldest).looks == 4
+    assert cast(Late, progress.after(numbers[-2])).looks == len(made)
+    last = progress.after(numbers[-1])
+    assert progress.after(numbers[-1]) is last
+    assert len(made) == len(numbers)
+    put = progress.asked()
+    progress.begin_run()
+    assert len(made) == len(numbers), "between what is brought and a run there is no mark"
+    assert progress.after(put) is not last
+
+
 def test_a_thread_that_waits_for_a_device_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     cupy = FakeCupy()
     device = card(cupy)
@@ -81,10 +121,12 @@ def test_a_thread_that_waits_for_a_device_stops_no_other(monkeypatch: pytest.Mon
 
     def held() -> Mark:
         made = mark()
+        inner = made.wait
 
         def wait() -> None:
             waits.set()
             assert goes_on.wait(30)
+            inner()
 
         monkeypatch.setattr(made, "wait", wait, raising=False)
         return made

@@ -58,11 +58,18 @@ class DeviceArray:
     reference goes. `np.asarray(array)` brings it to the host; so does DLPack.
     """
 
-    __slots__ = ("__weakref__", "dtype", "lease", "owner", "shape")
+    __slots__ = ("__weakref__", "dtype", "lease", "made_by", "owner", "shape")
 
     def __init__(
-        self, owner: ArrayOwner, lease: Lease, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self,
+        owner: ArrayOwner,
+        lease: Lease,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        made_by: int,
     ):
+        self.made_by = made_by
+        """The number of what has made it, as `marks.Progress` has it."""
         self.owner = owner
         self.lease = lease
         self.shape = shape

@@ -22,6 +22,7 @@ from fuel_passes.memory.sizes import least_known, size_class
 from fuel_passes.memory.workspace import shared_workspace
 from fuel_runtime.devices.arrays import DeviceArray
 from fuel_runtime.devices.loaded_run import LoadedRun, Recordings, array_bytes
+from fuel_runtime.devices.marks import Progress
 from fuel_runtime.devices.memory_pool import Lease, Pool
 from fuel_runtime.devices.uploads import Key, Uploads, Weights
 from fuel_runtime.devices.watchdog import Watchdog
@@ -68,6 +69,7 @@ class BufferDevice:
         self.driver = driver
         self.lock = Lock()
         self.watchdog = driver.watchdog = Watchdog(str(name))
+        self.progress = Progress(lambda: driver.mark())
         self._lowerings = dict(lowerings)
         self.pool = Pool(driver)
         self._runs: dict[int, EndedRun] = {}
@@ -211,7 +213,8 @@ class BufferDevice:
         """Returns a copy of an array of the host, in memory of so many bytes at least."""
         with self.lock:
             self.check_ready()
-            return DeviceArray(self, self.upload(array, bytes), array.shape, array.dtype)
+            number, lease = self.progress.asked(), self.upload(array, bytes)
+            return DeviceArray(self, lease, array.shape, array.dtype, number)
 
     @property
     def taker(self) -> BufferDevice | None:
@@ -252,10 +255,10 @@ class BufferDevice:
         assert exchange is not None
         self.check_ready()
         bytes = array_bytes(foreign.shape, foreign.dtype)
-        lease = self.take(max(bytes, least))
+        lease, number = self.take(max(bytes, least)), self.progress.asked()
         if bytes:
             exchange.take_in(foreign, lease.memory.handle)
-        return DeviceArray(self, lease, foreign.shape, foreign.dtype)
+        return DeviceArray(self, lease, foreign.shape, foreign.dtype, number)
 
     def lend(self, array: DeviceArray) -> ForeignArray:
         """Returns an array of this device for others to read."""
@@ -282,38 +285,41 @@ class BufferDevice:
         return dict(exchange.array_interface(foreign))
 
     def get(self, array: DeviceArray) -> Array:
-        """A new array of the host with the elements of one of this device."""
+        """
+        Returns a new array of the host with the elements of one of this device.
+
+        It waits for what made that, and not for what the device was asked for since.
+        """
         host = np.empty(array.shape, array.dtype)
-        self._settle()
+        with self.lock:
+            self.check_ready()
+            mark = self.progress.after(array.made_by)
+        self.wait(mark)
         with self.lock:
             self.check_ready()
             if host.size:
-                self.driver.read(array.lease.memory.handle, host.reshape(-1).view(np.uint8))
+                self.driver.fetch(array.lease.memory.handle, host.reshape(-1).view(np.uint8))
         return host
 
     def copy(self, array: DeviceArray) -> DeviceArray:
         """Another array of this device with the same elements."""
         with self.lock:
             self.check_ready()
-            lease = self.take(array.nbytes)
+            lease, number = self.take(array.nbytes), self.progress.asked()
             if array.nbytes:
                 self.driver.copy(array.lease.memory.handle, lease.memory.handle, array.nbytes)
-        return DeviceArray(self, lease, array.shape, array.dtype)
+        return DeviceArray(self, lease, array.shape, array.dtype, number)
 
     def synchronise(self) -> None:
         """Waits until everything that was asked for is done, while other threads go on."""
-        self._settle()
-        with self.lock:
-            self.check_ready()
-            self._collect()
-            self.driver.synchronise()
-
-    def _settle(self) -> None:
-        """Waits for all that was asked for, without the lock: other threads go on meanwhile."""
         with self.lock:
             self.check_ready()
             mark = self.driver.mark()
         self.wait(mark)
+        with self.lock:
+            self.check_ready()
+            self._collect()
+            self.driver.synchronise()
 
     def mark(self) -> Mark:
         """Returns the moment in which all that the device was asked for so far is done."""

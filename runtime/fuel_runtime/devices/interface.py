@@ -238,6 +238,10 @@ class Driver(abc.ABC):
     def read(self, handle: Any, host: Array) -> None:
         """Fill a flat array of ui8 of the host from the start of some memory."""
 
+    def fetch(self, handle: Any, host: Array) -> None:
+        """Reads memory that nothing changes which is under way: it need not wait for that."""
+        self.read(handle, host)
+
     @abc.abstractmethod
     def copy(self, source: Any, destination: Any, bytes: int) -> None:
         """Copy from the start of one memory of the device to that of another."""

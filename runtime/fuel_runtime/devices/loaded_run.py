@@ -144,6 +144,7 @@ class LoadedRun:
             device.pool.clock += 1
             if not device.is_open or self._fixed is None:
                 self._prepare()
+            number = device.progress.begin_run()
             find, allocate, reuses = device.pool.find, device.allocate, self._reuses
             outputs = tuple(
                 [
@@ -154,6 +155,7 @@ class LoadedRun:
                         else find(size) or allocate(size),
                         shape,
                         dtype,
+                        number,
                     )
                     for index, (shape, dtype, size) in enumerate(self._outputs)
                 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import time
+from collections import deque
 from collections.abc import Callable
 
 FIRST_PAUSE_S = 20e-6
@@ -51,3 +52,48 @@ class Passed(Mark):
 
 
 PASSED = Passed()
+
+
+MOST_MARKS = 16
+"""The moments between runs that are kept: a value older than all is waited for with the oldest."""
+
+
+class Progress:
+    """
+    Numbers what a device is asked for, so that who reads a value waits for what made it alone.
+
+    A mark is made between one run and the next, unless somebody has waited there already.
+    """
+
+    def __init__(self, mark: Callable[[], Mark]):
+        self._mark = mark
+        self._asked = 0
+        self._last_run = 0
+        self._marks: deque[tuple[int, Mark]] = deque(maxlen=MOST_MARKS)
+
+    def asked(self) -> int:
+        """Returns the number of what the device is asked for next."""
+        self._asked += 1
+        return self._asked
+
+    def begin_run(self) -> int:
+        """Returns the number of a run, which the device is about to be asked for."""
+        if self._last_run > self._marked:
+            self._add()
+        self._last_run = self.asked()
+        return self._last_run
+
+    def after(self, number: int) -> Mark:
+        """Returns the first moment that is known in which what has a number is done."""
+        if number > self._marked:
+            return self._add()
+        return next(mark for known, mark in self._marks if known >= number)
+
+    @property
+    def _marked(self) -> int:
+        return self._marks[-1][0] if self._marks else 0
+
+    def _add(self) -> Mark:
+        mark = self._mark()
+        self._marks.append((self._asked, mark))
+        return mark

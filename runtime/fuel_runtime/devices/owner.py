@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from fuel_runtime.devices.interface import BoundLaunch, Driver, Limits
+    from fuel_runtime.devices.marks import Progress
     from fuel_runtime.devices.memory_pool import Lease, Pool
     from fuel_runtime.devices.watchdog import Watchdog
 
@@ -24,6 +25,7 @@ class Owner(ArrayOwner, Protocol):
     driver: Driver
     pool: Pool
     watchdog: Watchdog
+    progress: Progress
     is_open: bool
     uploaded_bytes: int
     """The bytes of weights and constants that were brought so far."""

@@ -3,7 +3,8 @@
 CUDA devices, through CuPy: memory, one stream, cubins, graphs. PyTorch takes no part.
 
 Everything a device is asked for goes to its one stream, in order, so nothing here waits but `read`
-and `synchronise`. A run is captured as a CUDA graph; where it cannot be, that is an error.
+and `synchronise`. Only values that are there already come to the host by another stream (`fetch`).
+A run is captured as a CUDA graph; where it cannot be, that is an error.
 
 CUDA has a current card for each thread, and calls come from any thread: all of them are made inside
 the driver's `guard`, which sets the card, and turns what CUDA reports into an error of fuel.
@@ -210,6 +211,7 @@ class CudaDriver(Driver):
             self.stream = cupy.cuda.Stream(non_blocking=True)
             self._pool = cupy.cuda.MemoryPool()
             self._staging = _Staging(cupy, self.stream, self.wait_for)
+            self._fetching = _Staging(cupy, cupy.cuda.Stream(non_blocking=True), self.wait_for)
         self._exchange = CudaExchange(self)
 
     @property
@@ -260,6 +262,11 @@ class CudaDriver(Driver):
         """Wait for the stream, and copy to the host, by way of pinned memory."""
         with self.guard:
             self._staging.read(handle.address, host)
+
+    def fetch(self, handle: _Memory, host: Array) -> None:
+        """Copies to the host in a stream beside that of the card."""
+        with self.guard:
+            self._fetching.read(handle.address, host)
 
     def copy(self, source: _Memory, destination: _Memory, bytes: int) -> None:
         """Copy from one memory to another."""
@@ -446,6 +453,7 @@ class CudaDriver(Driver):
                 self._codes.clear()
                 self._unload()
             self._staging.close()
+            self._fetching.close()
             self._pool.free_all_blocks()
 
     def after_fork(self) -> bool:

@@ -86,7 +86,7 @@ class Flights:
 
     @property
     def things(self) -> list[Any]:
-        """What belongs to the device."""
+        """Lists all that belongs to the device."""
         return [self._marker, self._mark, *self._sequences, self._kept]
 
     def close(self) -> None:
