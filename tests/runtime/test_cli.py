@@ -250,6 +250,7 @@ def test_decisions_without_signals_and_with_exploring(run: Run) -> None:
     usual = ok(run("p.mlir", *ARGS))
     keep = ("--variants", "keep", "--repeat", "3")
     assert ok(run("p.mlir", *ARGS, *keep, "--no-telemetry", "--explore", "0.5")) == usual
+    assert ok(run("p.mlir", *ARGS, *keep, "--answer-within", "60")) == usual
 
 
 @pytest.mark.parametrize("flag", ["--check-arms", "--check-arms=1e-3"])
@@ -457,6 +458,12 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         ("p.mlir", *ARGS, "--check-arms=-1"),
         "--check-arms: expected a relative difference from 0 and below 1, such as 1e-3",
     ),
+    "no time": (
+        ("p.mlir", *ARGS, "--answer-within", "0"),
+        "--answer-within: expected a number of seconds above 0, such as 0.5, not '0'",
+    ),
+    "endless time": (("p.mlir", *ARGS, "--answer-within", "inf"), "expected a number of seconds"),
+    "no number": (("p.mlir", *ARGS, "--answer-within", "soon"), "expected a number of seconds"),
     "no share": (("p.mlir", *ARGS, "--explore", "x"), "--explore: expected a share from 0 to 1"),
     "bad bytes": (
         ("p.mlir", *ARGS, "--devices=cpu,cuda:0", "--emulate=cuda:0=1G"),

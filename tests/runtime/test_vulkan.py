@@ -624,6 +624,30 @@ def test_the_host_goes_on_while_a_bounded_device_works() -> None:
     device.close()
 
 
+@pytest.mark.parametrize("driver", WAYS[2:], indirect=True)
+def test_an_interrupt_between_two_submissions(
+    driver: VulkanDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ints(driver, 0)
+    one = launch(driver, shader("a[i] += 1;", "w"), memory)
+    recording = driver.record([one, one])
+    driver.synchronise()
+    submit, count = driver._kompute.submit, iter(range(9))
+
+    def interrupted(sequence: Any, step: Any) -> None:
+        if next(count) == 1:
+            raise KeyboardInterrupt
+        submit(sequence, step)
+
+    monkeypatch.setattr(driver._kompute, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        driver.replay(recording)
+    monkeypatch.undo()
+    assert of(driver, memory) == [1] * 64
+    driver.replay(recording)
+    assert of(driver, memory) == [3] * 64
+
+
 LATE = """
 import numpy as np
 from test_vulkan import BufferDevice, DEVICE, ints, long_launch, opened, unused

@@ -74,8 +74,13 @@ class Flights:
         self._kept = steps, kept
         self.number += 1
         ON_THEIR_WAY.add(self)
-        for sequence, step in zip(self._sequences, (*steps, self._mark), strict=False):
-            self.kompute.submit(sequence, step)
+        *sequences, last = self._sequences[: len(steps) + 1]
+        try:
+            for sequence, step in zip(sequences, steps, strict=True):
+                self.kompute.submit(sequence, step)
+        finally:
+            # What was submitted before an interrupt comes to an end, too.
+            self.kompute.submit(last, self._mark)
 
     def land(self) -> None:
         """Takes in a flight whose steps are done."""
