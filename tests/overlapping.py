@@ -81,12 +81,13 @@ def emulated(clocks: Clocks) -> Devices:
 
 
 def simulated_ns(
-    module: ModuleOp, topology: Topology = CARDS, concurrency: Concurrency = "stream"
+    module: ModuleOp, topology: Topology = CARDS, concurrency: Concurrency | None = None
 ) -> int:
     """Returns the makespan of the function of a module as its items stand."""
     (function,) = functions(module)
     block = function.body.block
-    scene = Scene(block, function, Prices(topology, lambda device: concurrency))
+    prices = Prices(topology) if concurrency is None else Prices(topology, lambda _: concurrency)
+    scene = Scene(block, function, prices)
     return scene.makespan_ns(block.ops)
 
 

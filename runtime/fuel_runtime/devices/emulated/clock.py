@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fuel_passes.finishing.overlap import Prices
 from fuel_passes.planning.device_clocks import DeviceClocks
-from fuel_passes.planning.prices import op_ns
-from fuel_passes.planning.topology import target_description, transfer_ns
+from fuel_passes.planning.topology import transfer_ns
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import RunOp
@@ -33,22 +33,29 @@ class Clocks(DeviceClocks):
     Holds the clocks of the host and of emulated devices, since `reset`.
 
     `run_ns` and `transfer_ns` say what runs and transfers take. `concurrency` is that of all
-    devices. The clocks hold for the calls of one thread.
+    devices, or says that of each. The clocks hold for the calls of one thread.
     """
 
-    def __init__(self, run_ns: RunNs, transfer_ns: TransferNs, concurrency: Concurrency = "stream"):
-        super().__init__(lambda device: concurrency)
+    def __init__(
+        self,
+        run_ns: RunNs,
+        transfer_ns: TransferNs,
+        concurrency: Concurrency | Callable[[str], Concurrency] = "stream",
+    ):
+        super().__init__(concurrency if callable(concurrency) else lambda device: concurrency)
         self.run_ns = run_ns
         self.transfer_ns = transfer_ns
 
     @classmethod
-    def of(cls, topology: Topology, concurrency: Concurrency = "stream") -> Clocks:
-        """Returns clocks that go by the prices of the planner."""
+    def of(cls, topology: Topology, concurrency: Concurrency | None = None) -> Clocks:
+        """
+        Returns clocks that go by the prices of the planner.
 
-        def run_ns(run: RunOp) -> int:
-            return op_ns(run, target_description(topology, run.target))
+        Without a `concurrency`, that of each device is what its target says.
+        """
+        prices = Prices(topology)
 
         def ns(source: str, target: str, bytes: int) -> int:
             return transfer_ns(topology, source, target, bytes)
 
-        return cls(run_ns, ns, concurrency)
+        return cls(prices.run_ns, ns, concurrency or prices.concurrency)
