@@ -12,6 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import IsolatedFromAbove
 
 from fuel_dialect.ops.control import KernelOp
 from fuel_dialect.traits import Leaf, MayReuse
@@ -71,9 +72,10 @@ def order_readers(block: Block) -> None:
 
 def direct_dependencies(op: Operation, block: Block) -> list[Operation]:
     """The ops of a block whose results an op, or its regions, reads."""
+    # The regions of fuel's ops read nothing but their arguments.
     return [
         owner
-        for inner in op.walk()
+        for inner in ((op,) if op.has_trait(IsolatedFromAbove) else op.walk())
         for operand in inner.operands
         if isinstance(owner := operand.owner, Operation) and owner.parent is block
     ]

@@ -119,7 +119,8 @@ def overlap_of(function: FuncOp, topology: Topology) -> Overlap | None:
 
 def prices_of(function: FuncOp, topology: Topology) -> Prices:
     """Returns the prices of the machine that a function is simulated on."""
-    targets = [run.target for run in function.walk() if isinstance(run, RunOp)]
+    ops = (op for block in function_blocks(function) for op in block.ops)
+    targets = [op.target for op in ops if isinstance(op, RunOp)]
     return Prices(machine_of(topology, targets))
 
 
