@@ -43,6 +43,7 @@ PASSES = {
     "fuel-insert-copies": ("fuel_passes.finishing.insert_copies", "InsertCopiesPass"),
     "fuel-insert-contiguous": ("fuel_passes.finishing.insert_contiguous", "InsertContiguousPass"),
     "fuel-order": ("fuel_passes.finishing.order", "OrderPass"),
+    "fuel-spill-values": ("fuel_passes.finishing.spill_values", "SpillValuesPass"),
     "fuel-form-runs": ("fuel_passes.finishing.form_runs", "FormRunsPass"),
     "fuel-cut-runs": ("fuel_passes.finishing.cut_runs", "CutRunsPass"),
     "fuel-order-runs": ("fuel_passes.finishing.order_runs", "OrderRunsPass"),

@@ -18,6 +18,7 @@ from fuel_passes.finishing.insert_copies import InsertCopiesPass
 from fuel_passes.finishing.order import OrderPass
 from fuel_passes.finishing.order_runs import OrderRunsPass
 from fuel_passes.finishing.reuse_buffers import ReuseBuffersPass
+from fuel_passes.finishing.spill_values import SpillValuesPass
 from fuel_passes.forking.bake_variants import BakeVariantsPass
 from fuel_passes.forking.collector import paused_collector
 from fuel_passes.forking.converge import ConvergePass
@@ -116,6 +117,7 @@ class OptimizePass(ModulePass):
             InsertCopiesPass(topology=topology),
             InsertContiguousPass(topology=topology),
             OrderPass(),
+            SpillValuesPass(granularity=self.granularity, topology=topology),
             FormRunsPass(granularity=self.granularity, topology=topology),
             CutRunsPass(topology),
             OrderRunsPass(topology),

@@ -41,6 +41,7 @@ from live_programs import (
     Lab,
     X,
     arms,
+    branch,
     one,
     two,
 )
@@ -127,6 +128,79 @@ def test_a_stretch_is_generated_when_it_is_first_taken_and_kept(
     assert len(written) == 3, "before the first decision, between the two, and after the second"
     calls = sum(source.count("(") - source.count("pop(") - 1 for source in written)
     assert calls == len(live.written({}).route.calls)
+
+
+T256 = "tensor<256xf32>"
+LATE_READER = (
+    f"func.func @main(%x: {T256}) -> {T256} {{\n"
+    f"  %h = fuel.neg %x : {T256}\n  %g = fuel.exp %h : {T256}\n"
+    + branch("d0", "%g", "%y", CPU, CUDA)
+    + f"""  %k = fuel.cos %y : {T256}
+  %z = fuel.branch "d1"(%b = %k : {T256}, %d = %h : {T256}) -> {T256}
+  arm on {CUDA} price 100 {{
+    %s = fuel.sin %b : {T256}
+    fuel.yield %s : {T256}
+  }}
+  arm on {CPU} price 101 {{
+    %q = fuel.sub %d, %d : {T256}
+    %s0 = fuel.sin %b : {T256}
+    %s = fuel.add %s0, %q : {T256}
+    fuel.yield %s : {T256}
+  }}
+  %r = fuel.abs %z : {T256}
+  func.return %r : {T256}
+}}
+"""
+)
+"""A value that only an arm of a later decision reads, which is not the first."""
+
+
+@pytest.mark.parametrize("load", [0.0, 1.0])
+@pytest.mark.parametrize("fails", [None, "write", "replay", "read"])
+def test_a_value_that_only_another_arm_reads_later(load: float, fails: str | None) -> None:
+    lab = Lab()
+    exe = lab.compile(LATE_READER)
+    lab.dials["cuda:0"].set(load=load)
+    lab.poll()
+    if fails is not None and not load:
+        Fails(lab.driver("cuda:0"), fails, 1, DeviceFailure("it is gone"))
+    want = np.abs(np.sin(np.cos(np.sin(np.square(np.exp(-X))))))
+    for _ in range(2):
+        np.testing.assert_allclose(exe(X)[0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_arms_are_checked_where_a_result_is_not_read() -> None:
+    t = "tensor<8xf32>"
+    program = f"""func.func @main(%x: {t}) -> {t} {{
+      %y = fuel.branch "d0"(%a = %x : {t}) -> {t}
+      arm on {CPU} {{
+        %s = fuel.sin %a : {t}
+        fuel.yield %s : {t}
+      }}
+      arm on {CPU} {{
+        %n = fuel.neg %a : {t}
+        %m = fuel.neg %n : {t}
+        %s = fuel.sin %m : {t}
+        fuel.yield %s : {t}
+      }}
+      %z = fuel.branch "d1"(%b = %y : {t}, %d = %x : {t}) -> {t}
+      arm on {CPU} {{
+        %s = fuel.sin %d : {t}
+        fuel.yield %s : {t}
+      }}
+      arm on {CPU} {{
+        %s = fuel.abs %b : {t}
+        %u = fuel.sub %s, %s : {t}
+        %v = fuel.sin %d : {t}
+        %w = fuel.add %v, %u : {t}
+        fuel.yield %w : {t}
+      }}
+      func.return %z : {t}
+    }}"""
+    x = np.linspace(-1, 1, 8, dtype=np.float32)
+    exe = Session(check_arms=True).compile(program, optimize=False)
+    np.testing.assert_allclose(exe(x)[0], np.sin(x), rtol=1e-6)
+    assert {check.decision for check in exe.report().checks} == {"d1"}
 
 
 def test_results_do_not_depend_on_the_route() -> None:

@@ -14,7 +14,14 @@ import pytest
 
 import fuel_dialect as fuel
 from fake_devices import FakeDriver, fake
-from fuel_dialect.errors import DeviceFailure, FuelPassError, StateError, TopologyChanged
+from fuel_dialect.errors import (
+    ArgumentError,
+    DeviceFailure,
+    FuelPassError,
+    StateError,
+    TopologyChanged,
+    TraceError,
+)
 from fuel_dialect.interpreter.evaluate import evaluate
 from fuel_runtime import Executable, Session
 from fuel_runtime.call.trace_events import Span
@@ -266,3 +273,79 @@ def test_a_program_that_was_loaded(tmp_path: Path) -> None:
     session.replan(HOST)
     check(exe)
     assert places(exe) == {"cpu"}
+
+
+def test_weights_are_those_that_the_program_was_compiled_with(tmp_path: Path) -> None:
+    given = dict(WEIGHTS)
+    session = Session(devices(), topology=CARD)
+    exe = session.compile(product(), weights=given)
+    given["w"] = given["w"] * 2
+    session.replan(HOST)
+    check(exe)
+    given.clear()
+    session.replan(CARD)
+    check(exe)
+    path = tmp_path / "w.npz"
+    np.savez(path, w=WEIGHTS["w"])
+    exe = session.compile(product(), weights=path)
+    other = tmp_path / "other.npz"
+    np.savez(other, w=WEIGHTS["w"] * 2)
+    other.replace(path)
+    session.replan(HOST)
+    check(exe)
+    path.unlink()
+    session.replan(CARD)
+    check(exe)
+
+
+def test_a_trace_that_was_made_before_is_of_the_newest_plan(tmp_path: Path) -> None:
+    session = Session(devices(), topology=HOST)
+    exe = session.compile(product(), weights=WEIGHTS)
+    trace = exe.trace(tmp_path / "a.json")
+    session.replan(CARD)
+    with trace:
+        check(exe)
+    assert "cuda:0" in {event.device for event in trace.events if isinstance(event, Span)}
+
+
+def test_a_profile_that_is_overtaken_says_so() -> None:
+    session = Session(devices(), topology=HOST)
+    exe = session.compile(product(), weights=WEIGHTS)
+
+    class Replans:
+        def __array__(self, *given: Any, **named: Any) -> Any:
+            session.replan(HOST)
+            return X
+
+    with pytest.raises(TraceError, match="was planned anew while it was profiled"):
+        exe.profile(Replans(), repeats=1)
+    assert exe.profile(X, repeats=1).kernels
+
+
+def test_arguments_by_name_are_made_again_too() -> None:
+    present = devices()
+    session = Session(present, topology=HOST)
+    graph = fuel.Graph()
+    exe = session.compile(graph.build(graph.input((8, 8), name="x").tanh()))
+    x = np.ones((8, 8), np.float32)
+    given = session.put(x, "cuda:0")
+    Leaves(session, driver_of(present), "read", 1)
+    np.testing.assert_allclose(exe(x=given)[0], np.tanh(x), rtol=1e-6)
+
+
+def test_recordings_of_plans_that_ended_go() -> None:
+    present = devices()
+    session = Session(present, topology=CARD)
+    exe = session.compile(product(), weights=WEIGHTS)
+    for round in range(12):
+        check(exe)
+        session.replan(CARD)
+        assert len(driver_of(present).recordings) <= 2, round
+
+
+def test_a_calibration_is_of_the_session_that_compiled(tmp_path: Path) -> None:
+    ours = Session(devices(), measurements=tmp_path / "a.db")
+    theirs = Session(devices(), measurements=tmp_path / "b.db")
+    exe = theirs.compile(product(), weights=WEIGHTS)
+    with pytest.raises(ArgumentError, match="is not of this session"):
+        ours.calibrate(exe, X)

@@ -13,10 +13,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from fuel_dialect.attributes import HOST, TargetAttr
+from fuel_dialect.attributes import HOST, DeviceAttr, TargetAttr
 from fuel_dialect.errors import FuelPassError
 from fuel_dialect.ops.control import KernelOp, RunOp
-from fuel_dialect.ops.memory import WeightOp
+from fuel_dialect.ops.memory import CopyOp, MoveOp, WeightOp
 from fuel_dialect.targets.machine import Topology
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
@@ -24,7 +24,7 @@ from fuel_passes.finishing.order import reused_values
 from fuel_passes.forming.form_kernels import caps_of, form_kernels
 from fuel_passes.forming.outline import Outliner, erase_dead, is_leaf
 from fuel_passes.planning.prices import size_of
-from fuel_passes.planning.residency import default_target, target_of
+from fuel_passes.planning.residency import default_target, device_of, target_of
 from fuel_passes.planning.topology import check_plan, resolve
 from fuel_passes.walk import plan_blocks
 
@@ -38,10 +38,11 @@ class FormRunsPass(ModulePass):
 
     Options:
     `granularity=segment` (default) makes the longest stretch on one target between decisions and
-    transfers; `granularity=chain` makes a run of each chain of kernels, where each reads the
-    one before alone. Where the weights of a module take more than half of
-    the memory of a device, runs are cut so that the weights of each take a quarter at most: there
-    is room for one after the other.
+    transfers, or of each kernel of a device where values wait on the host for want of room
+    (`fuel-spill-values`); `granularity=chain` makes a run of each chain of kernels, where each
+    reads the one before alone. Where the weights of a module take more than half of the memory of a
+    device, runs are cut so that the weights of each take a quarter at most: there is room for one
+    after the other.
     `topology="cpu"`: a preset, instead of the `fuel.topology` of the module; it gives the target of
     each device.
 
@@ -88,7 +89,7 @@ def _bounds(blocks: Sequence[Block], topology: Topology) -> dict[str, int]:
         for kernel in block.ops:
             if isinstance(kernel, KernelOp):
                 device = target_of(kernel, default, topology.targets).device.label
-                loads.setdefault(device, {}).update(_loads(kernel))
+                loads.setdefault(device, {}).update(loads_of(kernel))
     return {
         device.name: device.memory_bytes // 4
         for device in topology.devices
@@ -98,7 +99,7 @@ def _bounds(blocks: Sequence[Block], topology: Topology) -> dict[str, int]:
     }
 
 
-def _loads(kernel: KernelOp) -> dict[Hashable, int]:
+def loads_of(kernel: KernelOp) -> dict[Hashable, int]:
     """Returns the bytes of the leaves that a kernel and the steps of its scans read."""
     inner = [op.result for op in kernel.walk() if isinstance(op, WeightOp)]
     leaves = [value for value in kernel.operands if is_leaf(value)]
@@ -164,11 +165,11 @@ def _cut(item: _Item, bounds: Mapping[str, int]) -> Iterator[_Item]:
         return
     piece, loads, total = _Run(item.target), dict[Hashable, int](), 0
     for kernel in item.kernels:
-        more = {key: bytes for key, bytes in _loads(kernel).items() if key not in loads}
+        more = {key: bytes for key, bytes in loads_of(kernel).items() if key not in loads}
         if piece.kernels and total + sum(more.values()) > bound:
             yield piece
             piece, loads, total = _Run(item.target), dict[Hashable, int](), 0
-            more = _loads(kernel)
+            more = loads_of(kernel)
         piece.add(kernel)
         loads |= more
         total += sum(more.values())
@@ -183,8 +184,12 @@ def _segments(
 
     The depth of a value counts the decisions, the transfers and the changes of target on the way to
     it. Kernels of one depth on one target cannot depend on one another through anything else, so
-    they are one run. What may take over a buffer is as deep as those who read it before.
+    they are one run. What may take over a buffer is as deep as those who read it before. Where
+    values of a device wait on the host, each of its kernels is a run, in the order of the block: a
+    run holds what it reads and makes until it ends.
     """
+    short = {_spills(op, default, targets) for op in block.ops}
+    floor: dict[DeviceAttr, int] = {}
     depth: dict[SSAValue, tuple[int, TargetAttr | None]] = {}
     read: dict[SSAValue, int] = {}
     levels: list[tuple[dict[TargetAttr, _Run], list[Operation]]] = []
@@ -204,17 +209,35 @@ def _segments(
             is_elsewhere = made_on is not None and target is not None and made_on != target
             own = max(own, level_of + is_elsewhere)
         own = max([own, *(read.get(value, 0) for value in reused_values(op))])
+        spilled = _spills(op, default, targets)
+        near = spilled if target is None else target.device
+        own = max(own, floor.get(near, 0)) if near is not None else own
         read.update((operand, max(own, read.get(operand, 0))) for operand in op.operands)
         runs, others = level(own)
         if isinstance(op, KernelOp) and target is not None:
             runs.setdefault(target, _Run(target)).add(op)
+            if near in short:
+                floor[target.device] = own + 1
         else:
             others.append(op)
             own += 1
+            if spilled is not None:
+                floor[spilled] = own
         depth.update((result, (own, target)) for result in op.results)
     for runs, others in levels:
         yield from runs.values()
         yield from others
+
+
+def _spills(
+    op: Operation, default: TargetAttr, targets: tuple[TargetAttr, ...]
+) -> DeviceAttr | None:
+    """Returns the device that a value is moved from to make room, or that it comes back to."""
+    if isinstance(op, CopyOp) and isinstance(op.input.owner, MoveOp):
+        return op.to
+    if not isinstance(op, MoveOp) or not isinstance(op.input.owner, Operation):
+        return None
+    return device_of(op.input.owner, default, targets)
 
 
 def _chains(block: Block, default: TargetAttr, targets: tuple[TargetAttr, ...]) -> Iterator[_Item]:

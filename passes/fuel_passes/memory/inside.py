@@ -13,9 +13,10 @@ from fuel_dialect.ops.memory import WeightOp
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
 from fuel_passes.finishing.reuse_buffers import taken_over
-from fuel_passes.memory import arena
+from fuel_passes.memory import arena, slots
 from fuel_passes.memory.spans import Block
 from fuel_passes.planning.prices import size_of
+from fuel_passes.planning.residency import HOST_DEVICE
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ def inside_of(run: RunOp) -> Inside:
     Returns what the IR of a run shows: its leaves, weights that steps of its scans read, and the
     values between its kernels.
 
-    The values share one arena. What a kernel takes for itself only its target knows.
+    On the host values share one arena, elsewhere they have places without offsets. What a kernel
+    takes for itself only its target knows.
     """
     block = run.body.block
     leaves = [op for op in block.ops if op.has_trait(Leaf)]
@@ -43,7 +45,7 @@ def inside_of(run: RunOp) -> Inside:
     constants = tuple(_bytes(op.results[0]) for op in leaves if not isinstance(op, WeightOp))
     kernels = [op for op in block.ops if isinstance(op, KernelOp)]
     blocks = _between(kernels, () if block.last_op is None else block.last_op.operands)
-    total = arena.assign(blocks).bytes
+    total = (arena if run.target.device == HOST_DEVICE else slots).assign(blocks).bytes
     return Inside(weights, constants, (total,) if total else ())
 
 

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.ops.control import BranchOp, RunOp
-from fuel_dialect.ops.memory import TransferOp, WeightOp
+from fuel_dialect.ops.memory import MoveOp, TransferOp, WeightOp
 from fuel_dialect.state import donations
 from fuel_dialect.tensors import tensor_type
 from fuel_dialect.traits import Leaf
@@ -121,6 +121,8 @@ class Timeline:
     made: dict[Key, Held] = field(default_factory=dict[Key, Held])
     """The buffer of each result of a run, and of each transfer, on its device."""
     runs: list[RunOp] = field(default_factory=list[RunOp])
+    spilled: list[tuple[DeviceAttr, int]] = field(default_factory=list[tuple[DeviceAttr, int]])
+    """The transfers for want of room on a device, there and back, and the bytes of each."""
 
 
 def timeline_of(function: FuncOp, runs_arm: RunsArm = lambda branch, arm: True) -> Timeline:
@@ -150,6 +152,8 @@ class _Walker:
         """The buffers in one of which a value is, by what the route was."""
         self.roots: dict[SSAValue, SSAValue] = {}
         self.copies: dict[Key, list[Held]] = {}
+        self.given_up: set[SSAValue] = set()
+        """The values that were moved away from where they were made."""
         donated = donations(function)
         block = function.body.block
         devices = argument_devices(function, block)
@@ -195,8 +199,16 @@ class _Walker:
                 self._hold(output, _name(output, f"result {index} of a run"), device, "call")
 
     def _transfer(self, op: TransferOp) -> None:
+        root, before, clock = self._root(op.input), self.values.get(op.input, ()), self.clock
+        leaves, returns = _is_spill(op), _is_spill(op.input.owner)
         self.values[op.result] = self._at(op.input, op.to, op.result)
-        self.roots[op.result] = self._root(op.input)
+        self.roots[op.result] = root
+        if (leaves or returns) and self.clock > clock:
+            self.timeline.spilled += [(op.to if returns else h.device, h.bytes) for h in before[:1]]
+        if isinstance(op, MoveOp):
+            self.given_up.add(root)
+            for key in [k for k in self.copies if k[0] == root and k[1] != op.to]:
+                del self.copies[key]
 
     def _root(self, value: SSAValue) -> SSAValue:
         return self.roots.get(value, value)
@@ -209,7 +221,11 @@ class _Walker:
         there = [held for held in sources if held.is_on(device)]
         if len(there) == len(sources):
             return tuple(there)
-        key = self._root(value), device
+        root = self._root(value)
+        home = () if root in self.given_up else self.values.get(root, ())
+        if home and all(held.is_on(device) for held in home):
+            return home
+        key = root, device
         known = [held for held in self.copies.get(key, ()) if held.may_reach(self.regions)]
         if not any(held.is_sure(self.regions) for held in known):
             self.clock += 1
@@ -285,6 +301,11 @@ class _Walker:
         name, device = f"copy of {held.name}", held.device
         copied = Held(name, device, held.bytes, "call", self.clock, (), is_given=True)
         self.timeline.held.append(copied)
+
+
+def _is_spill(owner: Operation | Body) -> bool:
+    """Returns True for what lets a value wait on the host; see `fuel-spill-values`."""
+    return isinstance(owner, MoveOp) and owner.planned is not None
 
 
 def _name(value: SSAValue, otherwise: str) -> str:

@@ -45,9 +45,10 @@ def plan_memory(
 
     `inside` says what a run takes besides operands and results; by default as far as IR shows it.
     Where a device has no room for all weights, those that are loaded again in each call have a
-    price by `load_ns`. On the host, values have memory of their own, and each run a workspace. On
-    other devices, values share memory by liveness, runs share workspaces, and sizes are those of
-    `size_class`. Arguments are the caller's: only their copies on other devices count.
+    price by `load_ns`, and so have values that wait on the host. On the host, values have memory of
+    their own, and each run a workspace. On other devices, values share memory by liveness, runs
+    share workspaces, and sizes are those of `size_class`. Arguments are the caller's: only their
+    copies on other devices count.
     """
     timeline = timeline_of(function, runs_arm)
     homes = [*(held.device for held in timeline.held), *(r.target.device for r in timeline.runs)]
@@ -61,7 +62,13 @@ def plan_memory(
         plan = _on_host if device == HOST_DEVICE else _on_device
         memory, places = plan(device, here, runs)
         sizes |= {key: places[id(h)] for key, h in timeline.made.items() if id(h) in places}
-        memory = replace(memory, capacity=(capacities or {}).get(memory.device))
+        spilled = [bytes for where, bytes in timeline.spilled if where == device]
+        memory = replace(
+            memory,
+            capacity=(capacities or {}).get(memory.device),
+            spilled=sum(spilled),
+            spilled_ns=sum(load_ns(device.label, bytes) for bytes in spilled),
+        )
         if memory.peak:
             is_host = device == HOST_DEVICE
             found.append(memory if is_host else _streamed(memory, runs, load_ns))

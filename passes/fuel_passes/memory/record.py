@@ -32,6 +32,10 @@ class DeviceMemory:
     """The bytes of weights that a call loads again, on average, since there is no room for all."""
     streamed_ns: int = 0
     """The time that this takes by the link from the host; 0 where no link is known."""
+    spilled: int = 0
+    """The bytes that a call brings to the host and back, since there is no room for them."""
+    spilled_ns: int = 0
+    """The time that this takes; 0 where no link is known."""
     capacity: int | None = None
     """The memory that there is; None where nobody knows it."""
 
@@ -56,14 +60,15 @@ class DeviceMemory:
             f"{self.device}: {self.peak:,} bytes{of}{'' if self.fits else ', too many'}: "
             f"shared {self.shared:,}, state {self.state:,}, transient {self.transient:,} "
             f"(values {self.values:,}, workspace {self.workspace:,}, results {self.results:,})"
-            f"{self._streaming()}"
+            f"{self._extra('weights are loaded again in', self.streamed, self.streamed_ns)}"
+            f"{self._extra('values go to the host and back in', self.spilled, self.spilled_ns)}"
         )
 
-    def _streaming(self) -> str:
-        if not self.streamed:
+    def _extra(self, what: str, bytes: int, ns: int) -> str:
+        """Returns what a call does for want of room, and the time that it takes."""
+        if not bytes:
             return ""
-        time = f" in {self.streamed_ns:,} ns" if self.streamed_ns else ""
-        return f"; {self.streamed:,} bytes of weights are loaded again in a call{time}"
+        return f"; {bytes:,} bytes of {what} a call{f' in {ns:,} ns' if ns else ''}"
 
 
 @dataclass(frozen=True)

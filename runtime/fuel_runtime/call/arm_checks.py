@@ -67,6 +67,8 @@ class ArmChecks:
         """
         Checks the decisions of a route; `run` makes a call with some arms forced.
 
+        One whose results nothing on the route reads is not computed, and is left out.
+
         Raises `ArmsDiffer` for an arm that gives something else.
         """
         wanted = Yields(list(taken))
@@ -75,7 +77,7 @@ class ArmChecks:
             decision = self.decisions[branch]
             for arm, known in enumerate(decision.arms):
                 out = arm in forbidden.get(decision.path, ()) or known.unavailable is not None
-                if arm != own and not out:
+                if arm != own and not out and branch in wanted.found:
                     self._check_arm(branch, own, arm, wanted.found[branch], run)
 
     def _check_arm(
@@ -91,6 +93,8 @@ class ArmChecks:
             run({branch: arm}, got)
         except LEFT as error:
             self._keep(ArmCheck(path, arm, own, 0.0, 0.0, f"{type(error).__name__}: {error}"))
+            return
+        if branch not in got.found:
             return
         for index, (g, w) in enumerate(zip(got.found[branch], want, strict=True)):
             worst, place = difference(g, w)

@@ -320,7 +320,7 @@ class Live:
         ]
         sure = set[tuple[str, ...]].intersection(*({c.outputs for c in o.calls} for o in others))
         calls = tuple(c for c in route.calls if c.after <= number and c.outputs in sure)
-        return calls, _dead(calls, others)
+        return calls, _dead(calls, others, number)
 
     def _settle(self, written: WrittenRoute, epoch: int) -> None:
         """Take the straight walk of a route until the epoch is another."""
@@ -474,13 +474,18 @@ def _kept(cache: OrderedDict[object, Any], key: object, make: Callable[[], Any])
     return found
 
 
-def _dead(calls: tuple[Call, ...], others: list[Route]) -> tuple[tuple[str, ...], ...]:
-    """Returns, for each call, the values that no later call of any route reads."""
+def _dead(calls: tuple[Call, ...], others: list[Route], number: int) -> tuple[tuple[str, ...], ...]:
+    """
+    Returns, for each call, the values that no later call of any route reads.
+
+    Of the decisions from a number on, the others take some arms; the rest may read what is offered.
+    """
     done = {call.outputs for call in calls}
     alive: set[str] = set()
     for route in others:
         alive.update(route.results)
         alive.update(n for call in route.calls if call.outputs not in done for n in call.inputs)
+        alive.update(name for offered in route.offered[number:] for name in offered)
     dying: list[tuple[str, ...]] = []
     for call in reversed(calls):
         named = dict.fromkeys((*call.inputs, *call.outputs))

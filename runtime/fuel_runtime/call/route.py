@@ -85,6 +85,8 @@ class Route:
     """Positions of the arguments that are read on, or declared to be on, another device."""
     yields: tuple[tuple[str, ...], ...] = ()
     """The names of what each decision gives, in the order of the decisions."""
+    offered: tuple[tuple[str, ...], ...] = ()
+    """The names of what the arms of each decision may read."""
     homes: Mapping[str, str] = field(default_factory=dict[str, str])
     """The label of the device that each value is on."""
 

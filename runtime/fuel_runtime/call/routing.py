@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from fuel_dialect.attributes import DeviceAttr
 from fuel_dialect.ops.control import BranchOp, RunOp
-from fuel_dialect.ops.memory import TransferOp
+from fuel_dialect.ops.memory import MoveOp, TransferOp
 from fuel_dialect.tensors import tensor_type
 from fuel_passes.planning.residency import HOST_DEVICE, argument_devices, result_devices
 from fuel_runtime.call.route import Call, Route, Transfer
@@ -52,7 +52,8 @@ def route_of(
     homes = {name: device.label for name, device in tracer.homes.items()}
     decisions = tuple((branch, choices[branch]) for branch in tracer.decisions)
     yields = tuple(tracer.yields[branch] for branch in tracer.decisions)
-    route = Route(calls, results, decisions, frozenset(), yields, homes)
+    offered = tuple(tracer.offered)
+    route = Route(calls, results, decisions, frozenset(), yields, offered, homes)
     if mobile is None:
         given = [t for t in route.transfers if t.origin is None and t.to != HOST_DEVICE]
         mobile = frozenset(int(t.source[1:]) for t in given) | declared_away(function)
@@ -143,8 +144,9 @@ def _without_idle_transfers(route: Route) -> Route:
         return tuple(same.get(name, name) for name in names)
 
     calls = tuple(replace(c, inputs=renamed(c.inputs)) for c in route.calls if c not in idle)
-    yields = tuple(map(renamed, route.yields))
-    return replace(route, calls=calls, results=renamed(route.results), yields=yields)
+    yields, offered = (tuple(map(renamed, each)) for each in (route.yields, route.offered))
+    results = renamed(route.results)
+    return replace(route, calls=calls, results=results, yields=yields, offered=offered)
 
 
 class _Tracer:
@@ -158,6 +160,7 @@ class _Tracer:
         self.calls: list[Call] = []
         self.decisions: list[BranchOp] = []
         self.yields: dict[BranchOp, tuple[str, ...]] = {}
+        self.offered: list[tuple[str, ...]] = []
         self.inside: tuple[int, ...] = ()
         self.counts = {"v": 0, "w": 0}
         self.homes: dict[str, DeviceAttr] = {}
@@ -175,10 +178,25 @@ class _Tracer:
         elif isinstance(op, BranchOp):
             self._follow(op)
         elif isinstance(op, TransferOp):
-            self.names[op.result] = self.at(op.input, op.to, op.result)
+            self.names[op.result] = self._moved(op)
+            if isinstance(op, MoveOp):
+                self._give_up(self.names[op.result], op.to)
         elif op in self.survey.leaves:
             name = self.names[op.results[0]] = self.survey.leaves[op]
             self._lives(name, HOST_DEVICE)
+
+    def _moved(self, op: TransferOp) -> str:
+        """Returns the name of what a transfer gives; arguments wait as the caller has them."""
+        name = self.names[op.input]
+        root = self.roots.get(name, name)
+        waits = isinstance(op, MoveOp) and op.planned is not None and not root.startswith("v")
+        return root if waits else self.at(op.input, op.to, op.result)
+
+    def _give_up(self, name: str, device: DeviceAttr) -> None:
+        """Forgets all copies of a value but that on one device: whoever reads it brings it."""
+        root = self.roots.get(name, name)
+        for key in [k for k in self.copies if k[0] == root and k[1] != device]:
+            del self.copies[key]
 
     def _lives(self, name: str, device: DeviceAttr) -> None:
         self.homes[name] = device
@@ -187,6 +205,8 @@ class _Tracer:
     def at(self, value: SSAValue, device: DeviceAttr, result: SSAValue | None = None) -> str:
         """Returns the name of a value on a device, where it is brought unless it is there."""
         name = self.names[value]
+        if self.homes.get(name) == device:
+            return name
         root = self.roots.get(name, name)
         known = self.copies.get((root, device))
         if known is not None:
@@ -226,6 +246,7 @@ class _Tracer:
         outside = self.inside
         self.inside = (*outside, len(self.decisions))
         self.decisions.append(branch)
+        self.offered.append(tuple(self.names[value] for value in branch.inputs))
         block = branch.arm_regions[self.choices[branch]].block
         self.names.update(
             (argument, self.names[value])

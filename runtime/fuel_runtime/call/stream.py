@@ -88,6 +88,8 @@ class Stream:
         while True:
             stretch = self.stretch = self.live.stretch_of(self.choices)
             if self._is_plain:
+                for name in stretch.read:
+                    self._ensure(name)
                 stretch.walk(self.use, self.values)
                 self._done.update(stretch.made)
             else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fuel_dialect.errors import DeviceFailure, DeviceUnavailable
 from fuel_runtime.call.route import Call, Route, Transfer
-from fuel_runtime.call.walk_source import write_stretch
+from fuel_runtime.call.walk_source import read_of, write_stretch
 
 if TYPE_CHECKING:
     from fuel_dialect.ops.control import BranchOp
@@ -107,17 +107,26 @@ class Stretch:
         return self.before.union(call.outputs for call in self.calls)
 
     @cached_property
+    def fresh(self) -> tuple[Call, ...]:
+        """The calls that no stretch before has made."""
+        return tuple(call for call in self.calls if call.outputs not in self.before)
+
+    @cached_property
+    def read(self) -> tuple[str, ...]:
+        """The values that the walk reads."""
+        return read_of(self.fresh)
+
+    @cached_property
     def walk(self) -> Callable[[Use | None, dict[str, Any]], None]:
         """The generated walk of the calls that no stretch before has made."""
-        fresh = tuple(call for call in self.calls if call.outputs not in self.before)
-        numbers = {call.outputs: number for number, call in enumerate(fresh)}
+        numbers = {call.outputs: number for number, call in enumerate(self.fresh)}
         dying = {
             name: numbers.get(call.outputs, -1)
             for call, names in zip(self.calls, self.dead, strict=True)
             for name in names
         }
-        source, lines = write_stretch(fresh, dying, self.writing.signature)
-        walked = Walked(self.written, fresh, lines)
+        source, lines = write_stretch(self.fresh, dying, self.writing.signature)
+        walked = Walked(self.written, self.fresh, lines)
         return executed(source, self.writing.file, self.writing.namespace, walked)
 
 

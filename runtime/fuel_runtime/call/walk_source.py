@@ -15,13 +15,14 @@ def call(self{parameters}, *rest, **named):
     try:
         if {unusual}:
             {rebound}bind(({given}), rest, named)
+            rest, named = (), {{}}
 {walk}
     except FuelError as error:
         if not is_outdated(self, error):
             raise
     except MemoryError as error:
         raise out_of_memory(what, error) from error
-    return self({given})
+    return self({again}*rest, **named)
 """
 
 STATEFUL_ENTRY = """\
@@ -30,6 +31,7 @@ def call(self{parameters}, *rest, state=None, **named):
     try:
         if {unusual}:
             {rebound}bind(({given}), rest, named)
+            rest, named = (), {{}}
         use = begin(state)
         {members} = use.take()
 {walk}
@@ -40,7 +42,7 @@ def call(self{parameters}, *rest, state=None, **named):
             raise out_of_memory(what, error) from error
         if not is_outdated(self, error):
             raise
-    return self({again}state=state)
+    return self({again}*rest, state=state, **named)
 """
 
 
@@ -182,6 +184,13 @@ def _call_lines(
         yield f"del {', '.join(dead)}", None
 
 
+def read_of(calls: Sequence[Call]) -> tuple[str, ...]:
+    """Returns the values that some calls read and do not make; leaves aside."""
+    made = {name for call in calls for name in call.outputs}
+    read = dict.fromkeys(name for call in calls for name in call.inputs)
+    return tuple(n for n in read if n not in made and not n.startswith("leaf"))
+
+
 def write_stretch(
     calls: Sequence[Call], dead: Mapping[str, int], signature: Signature
 ) -> tuple[str, tuple[int | None, ...]]:
@@ -193,18 +202,15 @@ def write_stretch(
     of the call after which that is so; -1 where it is so from the beginning. With the source come
     the calls by their lines, as from `write_walk`.
     """
-    made = {name for call in calls for name in call.outputs}
-    read = dict.fromkeys(n for call in calls for n in call.inputs if not n.startswith("leaf"))
     dying: dict[int, list[str]] = {}
     for name, number in dead.items():
         dying.setdefault(number, []).append(name)
     lines: list[tuple[str, int | None]] = []
     lines += [(f"values.pop({name!r}, None)", None) for name in dying.get(-1, ())]
     taken = {*dead, *(call.inputs[i] for call in calls for i in call.reuses.values())}
-    for name in read:
-        if name not in made:
-            get = f"values.pop({name!r})" if name in taken else f"values[{name!r}]"
-            lines.append((f"{name} = {get}", None))
+    for name in read_of(calls):
+        get = f"values.pop({name!r})" if name in taken else f"values[{name!r}]"
+        lines.append((f"{name} = {get}", None))
     for number, call in enumerate(calls):
         lines += _call_lines(call, number, dying.get(number, ()), signature)
     kept = [name for name in dict.fromkeys(n for c in calls for n in c.outputs) if name not in dead]

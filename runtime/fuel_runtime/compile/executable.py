@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from fuel_dialect.context import load_program
-from fuel_dialect.errors import ArgumentError
+from fuel_dialect.errors import ArgumentError, TraceError
 from fuel_passes.memory.record import MemoryPlan
 from fuel_runtime.call.binding import MISSING, bind
 from fuel_runtime.call.live import Live
@@ -133,6 +133,11 @@ class Executable(abc.ABC):
             self._module = load_program(self._module)
         return self._module
 
+    def _newest(self) -> tuple[Code, ModuleOp]:
+        """Returns the code and the IR of the newest plan."""
+        self.renew()
+        return self._code, self.planned
+
     @property
     def owner(self) -> object:
         """The owner of the states of all plans of the program; see `StateType`."""
@@ -209,15 +214,15 @@ class Executable(abc.ABC):
 
         Of each call it has runs, kernels where their target can tell them apart, transfers with
         their bytes, picks with their reasons, faults and the memory of devices; each device has a
-        lane for each thread. Every thread's calls of this executable are traced. Devices are waited
-        for after each run, so a traced call takes longer; its results have the same bits. The file
-        is written at the end of the block, also after an error, as a whole or not at all. Raises
-        `TraceError` for an executable that is being traced, and `OSError`.
+        lane for each thread. Every thread's calls of this executable are traced, until it is
+        planned anew (`Session.replan`). Devices are waited for after each run, so a traced call
+        takes longer; its results have the same bits. The file is written at the end of the block,
+        also after an error, as a whole or not at all. Raises `TraceError` for an executable that is
+        being traced, and `OSError`.
         """
         from fuel_runtime.compile.tracing import Trace
 
-        self.renew()
-        return Trace(Path(path), self._observing, self._code, self.module)
+        return Trace(Path(path), lambda: (self._observing, *self._newest()))
 
     def profile(self, *args: Any, repeats: int = 10, **named: Any) -> Profile:
         """
@@ -236,10 +241,16 @@ class Executable(abc.ABC):
             given = named.pop(STATE, None)
             named[STATE] = given.copy() if isinstance(given, State) else given or self.new_state()
 
+        code = self._code
+
         def call() -> None:
             self(*args, **named)
+            if self._code is not code:
+                raise TraceError(
+                    f"{code.signature.entry} was planned anew while it was profiled; do so again"
+                )
 
-        return profile(call, repeats, self._observing, self._code, self.module)
+        return profile(call, repeats, self._observing, code, self.planned)
 
     def dispatches(self, detail: Literal["coarse", "detailed"] = "coarse") -> Dispatches:
         """

@@ -229,10 +229,11 @@ class Session:
         function = find_function(module, entry)
         if results is not None:
             place_results(function, Signature.of(function), results, self._devices)
+        given = _loaded_weights(weights)
         with listening(self._progress):
             self._plan(planning, module, entry, optimize, place)
-            executable = self._built(planning, module, entry, weights)
-        self._remember(executable, planning, entry, weights, optimize)
+            executable = self._built(planning, module, entry, given)
+        self._remember(executable, planning, entry, given, optimize)
         return executable
 
     def _remember(
@@ -240,7 +241,7 @@ class Session:
         executable: Executable,
         planned_for: Planning,
         entry: str,
-        weights: Weights,
+        weights: Mapping[str, Any],
         optimize: bool,
     ) -> None:
         """Lets an executable be planned anew after `replan`."""
@@ -266,7 +267,13 @@ class Session:
         go where the new plan wants them. With `optimize=False` a program keeps its plan, and its
         use raises `TopologyChanged` if the plan is for another topology.
 
-        Raises `FuelPassError` for a topology that is none, and changes nothing then.
+        The options of the session stay: a program that is pinned to a device (`device`, `place`) or
+        whose arms are named (`force`, `forbid`, `replay`) raises when it is used under a topology
+        without that device or decision, until another `replan`. One that was loaded with weights
+        of its file that had been prepared raises `WeightError`: load it with `weights`.
+
+        Raises `FuelPassError` or `ArgumentError` for a topology that is none, and changes nothing
+        then.
         """
         target = planned_for(topology, self._devices)
         planning = replace(self._planning, topology=target, is_told=topology is not None)
@@ -286,7 +293,7 @@ class Session:
         planning: Planning,
         module: ModuleOp,
         entry: str,
-        weights: Weights,
+        weights: Mapping[str, Any],
         owner: object | None = None,
     ) -> Executable:
         """Returns the executable of a module that is planned."""
@@ -297,7 +304,7 @@ class Session:
                 module,
                 find_function(module, entry),
                 self._devices,
-                _loaded_weights(weights),
+                weights,
                 self._steering,
                 planning.topology_of(module),
                 bounds=planning.bounds,
@@ -346,6 +353,10 @@ class Session:
         times = self._steering.times
         if self._store is None or times is None:
             raise ArgumentError('calibrate: give the session a store, measurements="FILE.db"')
+        if executable not in self._executables:
+            raise ArgumentError(
+                f"calibrate: {executable!r} is not of this session: compile or load it here"
+            )
         timed = executable.time_arms(args, named, state, repeats)
         self._store.add(times.take_fresh())
         return timed
@@ -378,6 +389,8 @@ class Session:
         from fuel_dialect import dtypes
         from fuel_runtime.devices.arrays import DeviceArray
 
+        if not isinstance(device, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(f"put: device is a name such as 'cuda:0', not {device!r}")
         home = self._devices.at(DeviceAttr.of(device))
         if isinstance(array, DeviceArray):
             return home.receive(array)
@@ -501,10 +514,11 @@ def _telemetry_of(given: object, devices: Devices) -> Telemetry:
 
 
 def _loaded_weights(weights: Weights) -> Mapping[str, Any]:
+    """Returns arrays by name, which stay what they are where a caller changes a dictionary."""
     if weights is None:
         return {}
     if isinstance(weights, Mapping):
-        return weights
+        return dict(weights) if type(weights) is dict else weights
     if not isinstance(weights, str | os.PathLike):
         raise WeightError(
             f"weights: expected arrays by name or the path of a file, not {weights!r}"

@@ -47,16 +47,13 @@ class Trace(AbstractContextManager["Trace"]):
     def __init__(
         self,
         path: Path,
-        observing: Observing,
-        code: Code,
-        module: ModuleOp,
+        newest: Callable[[], tuple[Observing, Code, ModuleOp]],
     ):
         self._path = path
-        self._observing = observing
-        self._code = code
-        self._module = module
+        self._newest = newest
         self._recorder: Recorder | None = None
         self._observed: AbstractContextManager[None] | None = None
+        self._code: Code | None = None
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -65,15 +62,16 @@ class Trace(AbstractContextManager["Trace"]):
 
     def __enter__(self) -> Self:
         check_place(self._path)
-        recorder = recorder_of(self._code, self._module, one_by_one=False)
-        observed = self._observing(recorder)
+        observing, self._code, module = self._newest()
+        recorder = recorder_of(self._code, module, one_by_one=False)
+        observed = observing(recorder)
         recorder.begin()
         observed.__enter__()
         self._recorder, self._observed = recorder, observed
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self._observed is not None
+        assert self._observed is not None and self._code is not None  # noqa: PT018
         self._observed.__exit__(None, None, None)
         present = self._code.parts.devices
         devices = (present.host, *present.present)

@@ -343,6 +343,7 @@ class BufferDevice:
 
     def take(self, bytes: int) -> Lease:
         """Memory for so many bytes. Raises `OutOfMemory`."""
+        self._discard_ended()
         size = size_class(bytes)
         return self.pool.find(size) or self.allocate(size)
 
