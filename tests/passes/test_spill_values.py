@@ -166,6 +166,7 @@ def test_random_programs_with_little_memory(
             assert not fits
             return
         assert len(results) == len(exe.signature.outputs)
+        del results  # they hold memory of the device
 
 
 def test_a_source_that_is_read_after_it_was_moved() -> None:

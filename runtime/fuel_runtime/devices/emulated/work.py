@@ -60,11 +60,8 @@ class Work:
 
     def do(self, action: Action) -> None:
         """Has the device do something, which may be done later."""
-        with self._lock:
-            if self._worker is not None:
-                self._waiting.append(action)
-                return
-        action()
+        if not self._has_queued(action):
+            action()
 
     def mark(self) -> Mark:
         """Returns the moment in which all that was asked for is done."""
@@ -81,6 +78,14 @@ class Work:
         error, self._error = self._error, None
         if error is not None:
             raise error
+
+    # It returns inside `with`: Python lets an interrupt at the end of an `if` there keep the lock.
+    def _has_queued(self, action: Action) -> bool:
+        with self._lock:
+            hangs = self._worker is not None
+            if hangs:
+                self._waiting.append(action)
+            return hangs
 
     def _catch_up(self, released: Event, seconds: float | None) -> None:
         released.wait(seconds)
